@@ -1,0 +1,35 @@
+//! The contract between a world and whoever acts in it: spaces, steps, seeding,
+//! several copies at once, several agents at once, and a checker that explains
+//! what is wrong. Gymnasium and PettingZoo users will recognise every word.
+//!
+//! Layer 1: no I/O. Terminated (the task ended) and truncated (somebody stopped
+//! watching) stay apart everywhere: a learner bootstraps through the second.
+#![forbid(unsafe_code)]
+
+mod action;
+mod check;
+mod check_multi_agent;
+mod check_spec;
+mod env;
+mod episode;
+mod error;
+mod multi_agent;
+mod phase;
+mod registry;
+mod space;
+mod spec;
+mod vec_env;
+pub mod worlds;
+
+pub use action::Action;
+pub use check::check_env;
+pub use check_multi_agent::check_multi_agent_env;
+pub use check_spec::Finding;
+pub use env::{Env, Info, Step};
+pub use episode::{Episode, Outcome, World};
+pub use error::{Error, Result};
+pub use multi_agent::{AgentStep, MultiAgentEnv, MultiStep};
+pub use registry::{make, specs};
+pub use space::Space;
+pub use spec::{Card, EnvId, EnvSpec, Field};
+pub use vec_env::{AutoresetMode, EpisodeSummary, LaneStep, VecEnv};

@@ -1,0 +1,169 @@
+//! What is known of an environment before it runs: its versioned id, spaces,
+//! time limit, and the card that explains it to people.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Action, Error, Result, Space};
+
+/// `namespace/name-vN`. Any change that moves scores raises N.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EnvId {
+    namespace: String,
+    name: String,
+    version: u32,
+}
+
+impl EnvId {
+    /// The family, for example `classic`.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name inside the family, for example `cartpole`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl FromStr for EnvId {
+    type Err = Error;
+
+    fn from_str(id: &str) -> Result<Self, Error> {
+        let malformed = || Error::MalformedId { id: id.to_owned() };
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        };
+        let (namespace, rest) = id.split_once('/').ok_or_else(malformed)?;
+        let (name, version) = rest.rsplit_once("-v").ok_or_else(malformed)?;
+        let version = version.parse().map_err(|_| malformed())?;
+        if !is_word(namespace) || !is_word(name) {
+            return Err(malformed());
+        }
+        let this = Self { namespace: namespace.to_owned(), name: name.to_owned(), version };
+        // One spelling each: a number also parses from "+1" and "01".
+        if this.to_string() == id { Ok(this) } else { Err(malformed()) }
+    }
+}
+
+impl fmt::Display for EnvId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}-v{}", self.namespace, self.name, self.version)
+    }
+}
+
+/// Everything fixed about an environment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvSpec {
+    /// Its versioned id.
+    pub id: EnvId,
+    /// Observations.
+    pub observation: Space,
+    /// Actions.
+    pub action: Space,
+    /// Steps after which an episode is truncated.
+    pub time_limit: Option<u32>,
+    /// The explanation for people.
+    pub card: Card,
+}
+
+/// State, actions and reward in words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Card {
+    /// One sentence: what the world is.
+    pub summary: &'static str,
+    /// Each number of the observation.
+    pub observation: Vec<Field>,
+    /// Each action, or each number of it.
+    pub action: Vec<Field>,
+    /// The reward as a formula or a sentence.
+    pub reward: &'static str,
+    /// When an episode terminates; truncation is the time limit.
+    pub termination: &'static str,
+    /// Where the dynamics come from.
+    pub source: &'static str,
+}
+
+/// One line of a card.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means, with unit and range.
+    pub meaning: &'static str,
+}
+
+impl Field {
+    /// A line of a card.
+    pub const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning }
+    }
+}
+
+impl EnvSpec {
+    /// Refuses an action outside the action space.
+    pub fn require_action(&self, action: &Action) -> Result<()> {
+        if self.action.contains(action) {
+            return Ok(());
+        }
+        Err(Error::ActionOutsideSpace {
+            env: self.id.to_string(),
+            action: action.to_string(),
+            space: self.action.to_string(),
+        })
+    }
+
+    /// The card as text for a terminal.
+    pub fn describe(&self) -> String {
+        let limit = match self.time_limit {
+            Some(steps) => format!("after {steps} steps"),
+            None => "never".to_owned(),
+        };
+        let mut text = format!("{}\n{}\n\n", self.id, self.card.summary);
+        let mut section = |title: &str, space: &Space, fields: &[Field]| {
+            text.push_str(&format!("{title}  {space}\n"));
+            let width = fields.iter().map(|field| field.name.len()).max().unwrap_or(0);
+            for field in fields {
+                text.push_str(&format!("  {:width$}  {}\n", field.name, field.meaning));
+            }
+            text.push('\n');
+        };
+        section("State", &self.observation, &self.card.observation);
+        section("Actions", &self.action, &self.card.action);
+        text.push_str(&format!("Reward      {}\n", self.card.reward));
+        text.push_str(&format!("Terminates  {}\n", self.card.termination));
+        text.push_str(&format!("Truncates   {limit}\n"));
+        text.push_str(&format!("Source      {}\n", self.card.source));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_their_version() {
+        let id: EnvId = "faas/shared-fleet-v12".parse().unwrap();
+        assert_eq!((id.namespace(), id.name(), id.version()), ("faas", "shared-fleet", 12));
+        assert_eq!(id.to_string(), "faas/shared-fleet-v12");
+        for wrong in [
+            "cartpole",
+            "classic/cartpole",
+            "classic/-v1",
+            "/x-v1",
+            "a/b-vx",
+            "a/b-v+1",
+            "a/b-v01",
+            "A/b-v1",
+        ] {
+            assert!(wrong.parse::<EnvId>().is_err(), "{wrong}");
+        }
+    }
+}
