@@ -1,0 +1,188 @@
+//! The inner loops, written once over sixteen lanes and compiled three times:
+//! for AVX-512, for AVX2 with FMA, and portably. Which one runs is decided when
+//! the program starts, so a plain release build is fast on any machine.
+//!
+//! AVX-512 and AVX2 do the same roundings in the same order and agree bit for
+//! bit; the portable kernel has no fused multiply-add and differs in the last bits.
+//!
+//! This module is the only place of the project with `unsafe` code. Two reasons
+//! recur: an instruction set is used after its presence was detected, and raw
+//! loads stay inside slices whose lengths the entry function has asserted.
+#![expect(
+    unsafe_code,
+    reason = "SIMD instructions and unchecked loads; every block says why it is sound"
+)]
+
+mod aligned;
+mod dense;
+mod elementwise;
+mod lanes;
+mod softmax;
+
+use std::fmt;
+
+pub use aligned::AlignedBuffer;
+pub use elementwise::AdamStep;
+
+use dense::{Gradient, Product};
+use lanes::Portable;
+#[cfg(target_arch = "x86_64")]
+use lanes::{Avx2, Avx512};
+
+use crate::Activation;
+
+/// Which compiled version of the inner loops runs. A kernel exists only where the
+/// machine can run it, so holding one is the proof that the calls below are sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(InstructionSet);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InstructionSet {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Portable,
+}
+
+impl Kernel {
+    /// Plain arrays, on any machine.
+    pub const PORTABLE: Self = Self(InstructionSet::Portable);
+
+    /// The fastest kernel that this machine can run.
+    pub fn best() -> Self {
+        Self::available()[0]
+    }
+
+    /// Every kernel that this machine can run, fastest first.
+    pub fn available() -> Vec<Self> {
+        let mut kernels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") {
+                kernels.push(Self(InstructionSet::Avx512));
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                kernels.push(Self(InstructionSet::Avx2));
+            }
+        }
+        kernels.push(Self::PORTABLE);
+        kernels
+    }
+
+    /// The kernel of this name, if this machine can run it.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::available().into_iter().find(|kernel| kernel.to_string() == name)
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => "avx2",
+            InstructionSet::Portable => "portable",
+        })
+    }
+}
+
+/// Compiles one generic loop for each instruction set and picks one at run time.
+/// `[rows, columns]` is the register tile: how many rows and how many vectors of
+/// sixteen columns are accumulated at once without spilling.
+macro_rules! compiled_for_each_kernel {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? = $path:path $(,$tiles:ident)?) => {
+        $(#[$doc])*
+        #[inline]
+        pub(crate) fn $name(self, $($arg: $type),*) $(-> $out)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f")]
+            fn avx512($($arg: $type),*) $(-> $out)? {
+                // SAFETY: this function has the instruction set the lanes need.
+                unsafe { compiled_for_each_kernel!(@call $path, Avx512, 5, 4, ($($arg),*) $(,$tiles)?) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $type),*) $(-> $out)? {
+                // SAFETY: this function has the instruction set the lanes need.
+                unsafe { compiled_for_each_kernel!(@call $path, Avx2, 5, 1, ($($arg),*) $(,$tiles)?) }
+            }
+            match self.0 {
+                // SAFETY: `Kernel::available` makes this kernel only where it was detected.
+                #[cfg(target_arch = "x86_64")]
+                InstructionSet::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
+                // SAFETY: plain arrays need no instruction set.
+                InstructionSet::Portable => unsafe { compiled_for_each_kernel!(@call $path, Portable, 2, 1, ($($arg),*) $(,$tiles)?) },
+            }
+        }
+    };
+    (@call $path:path, $lanes:ty, $rows:literal, $columns:literal, ($($arg:ident),*), tiled) => {{
+        use $path as generic;
+        generic::<$lanes, $rows, $columns>($($arg),*)
+    }};
+    (@call $path:path, $lanes:ty, $rows:literal, $columns:literal, ($($arg:ident),*)) => {{
+        use $path as generic;
+        generic::<$lanes>($($arg),*)
+    }};
+}
+
+impl Kernel {
+    compiled_for_each_kernel! {
+        /// `y = activation(bias + x w)`, row by row; `w` is input-major.
+        multiply_activate(product: Product<'_>, bias: &[f32], activation: Activation, y: &mut [f32])
+            = dense::multiply_activate, tiled
+    }
+    compiled_for_each_kernel! {
+        /// `y = (x w) * activation'(h)`, where `h` is the activation's output.
+        multiply_derive(product: Product<'_>, activation: Activation, h: &[f32], y: &mut [f32])
+            = dense::multiply_derive, tiled
+    }
+    compiled_for_each_kernel! {
+        /// `y = activation(bias + x w^T)` for output-major `w` with few outputs.
+        dots_activate(product: Product<'_>, bias: &[f32], activation: Activation, y: &mut [f32])
+            = dense::dots_activate
+    }
+    compiled_for_each_kernel! {
+        /// `g[i][j] = sum over rows of a[row][i] b[row][j]`.
+        outer_product(gradient: Gradient<'_>, g: &mut [f32]) = dense::outer_product, tiled
+    }
+    compiled_for_each_kernel! {
+        /// `sums[j] = sum over rows of a[row][j]`.
+        column_sums(a: &[f32], rows: usize, sums: &mut [f32]) = dense::column_sums
+    }
+    compiled_for_each_kernel! {
+        /// `t[j][i] = w[i][j]` for a matrix of `rows` rows.
+        transpose(w: &[f32], rows: usize, columns: usize, t: &mut [f32]) = dense::transpose
+    }
+    compiled_for_each_kernel! {
+        /// `d *= activation'(h)`, where `h` is the activation's output.
+        derive(activation: Activation, h: &[f32], d: &mut [f32]) = elementwise::derive
+    }
+    compiled_for_each_kernel! {
+        /// Log-probabilities and probabilities of the columns `from..to` of each row.
+        log_softmax(logits: &[f32], width: usize, columns: (usize, usize), log_probs: &mut [f32], probs: &mut [f32])
+            = softmax::log_softmax
+    }
+    compiled_for_each_kernel! {
+        /// One optimiser step; answers whether every gradient was finite.
+        adam(step: &AdamStep, grads: &[f32], params: &mut [f32], mean: &mut [f32], square: &mut [f32]) -> bool
+            = elementwise::adam
+    }
+    compiled_for_each_kernel! {
+        /// Sum of squares.
+        sum_of_squares(values: &[f32]) -> f32 = elementwise::sum_of_squares
+    }
+    compiled_for_each_kernel! {
+        /// `target += rate (source - target)`.
+        blend(rate: f32, source: &[f32], target: &mut [f32]) = elementwise::blend
+    }
+}
+
+pub(crate) use dense::{Gradient as GradientOperands, Product as ProductOperands};
+
+#[cfg(test)]
+mod tests;

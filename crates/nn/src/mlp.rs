@@ -1,0 +1,262 @@
+//! Multi-layer perceptrons: shape, forward pass and backward pass.
+//!
+//! A shape owns no weights: it says where in a flat run of parameters each layer
+//! lies. So actors, critics and their target copies are plain slices, and the
+//! optimiser runs over all of them without knowing what they are.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::kernel::{AlignedBuffer, GradientOperands, Kernel, ProductOperands};
+use crate::{Activation, Error, Result};
+
+/// Fewer outputs than this, and a layer's weights are kept output-major: its
+/// forward pass is then a few dot products instead of mostly empty vectors, and
+/// its backward pass needs no transposition.
+const NARROW: usize = 16;
+
+/// Each layer starts on a cache line.
+const ALIGNMENT: usize = 16;
+
+/// The layers of a perceptron and where their parameters lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MlpShape {
+    layers: Vec<Layer>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Layer {
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) activation: Activation,
+    pub(crate) weights: Range<usize>,
+    pub(crate) bias: Range<usize>,
+    /// Where the next layer starts; between `bias.end` and here lies alignment.
+    end: usize,
+}
+
+impl MlpShape {
+    /// A perceptron with these widths, from inputs to outputs, `activation` after
+    /// each hidden layer and `output_activation` after the last.
+    pub fn new(
+        widths: &[usize],
+        activation: Activation,
+        output_activation: Activation,
+    ) -> Result<Self> {
+        if widths.len() < 2 || widths.contains(&0) {
+            return Err(Error::EmptyLayer { shape: format!("{widths:?}") });
+        }
+        let mut layers: Vec<Layer> = Vec::new();
+        for (index, pair) in widths.windows(2).enumerate() {
+            let (inputs, outputs) = (pair[0], pair[1]);
+            let is_last = index + 2 == widths.len();
+            let start = layers.last().map_or(0, |layer| layer.end);
+            let weights = start..start + inputs * outputs;
+            let bias_start = weights.end.next_multiple_of(ALIGNMENT);
+            let bias = bias_start..bias_start + outputs;
+            layers.push(Layer {
+                inputs,
+                outputs,
+                activation: if is_last { output_activation } else { activation },
+                end: bias.end.next_multiple_of(ALIGNMENT),
+                weights,
+                bias,
+            });
+        }
+        Ok(Self { layers })
+    }
+
+    /// Numbers of one input row.
+    pub fn inputs(&self) -> usize {
+        self.layers[0].inputs
+    }
+
+    /// Numbers of one output row.
+    pub fn outputs(&self) -> usize {
+        self.layers[self.layers.len() - 1].outputs
+    }
+
+    /// All widths, from inputs to outputs.
+    pub fn widths(&self) -> Vec<usize> {
+        let outputs = self.layers.iter().map(|layer| layer.outputs);
+        std::iter::once(self.inputs()).chain(outputs).collect()
+    }
+
+    /// What follows the hidden layers; without any, what follows the last.
+    pub fn activation(&self) -> Activation {
+        self.layers[0].activation
+    }
+
+    /// Length of the flat run of parameters, alignment included.
+    pub fn parameter_count(&self) -> usize {
+        self.layers[self.layers.len() - 1].end
+    }
+
+    pub(crate) fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Runs `rows` rows of `x` through the network. The result lives in `tape`,
+    /// with every intermediate that [`MlpShape::backward`] needs.
+    pub fn forward<'t>(
+        &self,
+        kernel: Kernel,
+        params: &[f32],
+        x: &[f32],
+        rows: usize,
+        tape: &'t mut Tape,
+    ) -> &'t [f32] {
+        tape.outputs.resize_with(self.layers.len().max(tape.outputs.len()), AlignedBuffer::default);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let (before, rest) = tape.outputs.split_at_mut(index);
+            let input = before.last().map_or(x, |h| h);
+            layer.forward(kernel, params, input, rows, rest[0].at_least(rows * layer.outputs));
+        }
+        tape.output(self, rows)
+    }
+
+    /// The gradient of a loss with respect to every parameter, written to `grads`
+    /// (zero in the gaps of alignment), and to the input if asked for.
+    ///
+    /// `tape` holds the forward pass of the same `x`; `d_output` is the loss's
+    /// gradient with respect to each output.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is an operand of the pass; a struct would only rename them"
+    )]
+    pub fn backward(
+        &self,
+        kernel: Kernel,
+        params: &[f32],
+        (x, rows): (&[f32], usize),
+        tape: &mut Tape,
+        d_output: &[f32],
+        grads: &mut [f32],
+        d_input: Option<&mut [f32]>,
+    ) {
+        let Tape { outputs, delta, next_delta, transposed } = tape;
+        let last = &self.layers[self.layers.len() - 1];
+        let count = rows * last.outputs;
+        delta.at_least(count).copy_from_slice(&d_output[..count]);
+        kernel.derive(last.activation, &outputs[self.layers.len() - 1], &mut delta[..count]);
+        for (index, layer) in self.layers.iter().enumerate().skip(1).rev() {
+            let input = &outputs[index - 1];
+            layer.parameter_gradient(kernel, input, delta, rows, grads);
+            let below = self.layers[index - 1].activation;
+            let next = next_delta.at_least(rows * layer.inputs);
+            layer.input_gradient(kernel, params, delta, rows, (below, input), next, transposed);
+            std::mem::swap(delta, next_delta);
+        }
+        let first = &self.layers[0];
+        first.parameter_gradient(kernel, x, delta, rows, grads);
+        if let Some(d_input) = d_input {
+            first.input_gradient(
+                kernel,
+                params,
+                delta,
+                rows,
+                (Activation::Identity, x),
+                d_input,
+                transposed,
+            );
+        }
+        // After an odd number of swaps each buffer would keep the other's size, and the
+        // next batch, though no larger, would have to grow one of them.
+        if self.layers.len().is_multiple_of(2) {
+            std::mem::swap(delta, next_delta);
+        }
+    }
+}
+
+impl Layer {
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.outputs < NARROW
+    }
+
+    fn forward(&self, kernel: Kernel, params: &[f32], x: &[f32], rows: usize, y: &mut [f32]) {
+        let Self { inputs, outputs, activation, .. } = *self;
+        let w = &params[self.weights.clone()];
+        let bias = &params[self.bias.clone()];
+        let product = ProductOperands { x, w, rows, inputs, outputs };
+        if self.is_narrow() {
+            kernel.dots_activate(product, bias, activation, y);
+        } else {
+            kernel.multiply_activate(product, bias, activation, y);
+        }
+    }
+
+    /// The loss's gradient with respect to weights and bias, from `delta`, its
+    /// gradient with respect to the layer's sums.
+    fn parameter_gradient(
+        &self,
+        kernel: Kernel,
+        x: &[f32],
+        delta: &[f32],
+        rows: usize,
+        grads: &mut [f32],
+    ) {
+        let Self { inputs, outputs, .. } = *self;
+        let operands = if self.is_narrow() {
+            GradientOperands { a: delta, b: x, rows, width_a: outputs, width_b: inputs }
+        } else {
+            GradientOperands { a: x, b: delta, rows, width_a: inputs, width_b: outputs }
+        };
+        kernel.outer_product(operands, &mut grads[self.weights.clone()]);
+        kernel.column_sums(delta, rows, &mut grads[self.bias.clone()]);
+        grads[self.weights.end..self.bias.start].fill(0.0);
+        grads[self.bias.end..self.end].fill(0.0);
+    }
+
+    /// The loss's gradient with respect to the sums of the layer below, whose
+    /// activation gave `x`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the operands of one product, private to the backward pass"
+    )]
+    fn input_gradient(
+        &self,
+        kernel: Kernel,
+        params: &[f32],
+        delta: &[f32],
+        rows: usize,
+        (below, x): (Activation, &[f32]),
+        d_input: &mut [f32],
+        transposed: &mut AlignedBuffer,
+    ) {
+        let Self { inputs, outputs, .. } = *self;
+        let w = &params[self.weights.clone()];
+        let w = if self.is_narrow() {
+            w
+        } else {
+            let t = transposed.at_least(inputs * outputs);
+            kernel.transpose(w, inputs, outputs, t);
+            t
+        };
+        let product = ProductOperands { x: delta, w, rows, inputs: outputs, outputs: inputs };
+        kernel.multiply_derive(product, below, x, d_input);
+    }
+}
+
+impl fmt::Display for MlpShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.inputs())?;
+        self.layers.iter().try_for_each(|layer| write!(f, "-{}", layer.outputs))
+    }
+}
+
+/// What a forward pass leaves for the backward pass. Reused from batch to batch;
+/// it allocates only when a batch is larger than any before.
+#[derive(Debug, Clone, Default)]
+pub struct Tape {
+    outputs: Vec<AlignedBuffer>,
+    delta: AlignedBuffer,
+    next_delta: AlignedBuffer,
+    transposed: AlignedBuffer,
+}
+
+impl Tape {
+    /// The output rows of the last forward pass of `shape`.
+    pub fn output(&self, shape: &MlpShape, rows: usize) -> &[f32] {
+        &self.outputs[shape.layers.len() - 1][..rows * shape.outputs()]
+    }
+}
