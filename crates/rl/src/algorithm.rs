@@ -1,0 +1,158 @@
+//! All algorithms behind one configuration.
+
+use homeostat_env::Space;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AgentContext, Ddpg, DdpgConfig, Dqn, DqnConfig, Error, Learner, Ppo, PpoConfig, QLearning,
+    QLearningConfig, Reinforce, ReinforceConfig, Result,
+};
+
+/// The algorithms by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Proximal policy optimisation.
+    Ppo,
+    /// Deep Q-network.
+    Dqn,
+    /// Deep deterministic policy gradient.
+    Ddpg,
+    /// Tabular Q-learning.
+    QLearning,
+    /// Policy gradient with baseline.
+    Reinforce,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 5] = [Self::Ppo, Self::Dqn, Self::Ddpg, Self::QLearning, Self::Reinforce];
+
+    /// The name used on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ppo => "ppo",
+            Self::Dqn => "dqn",
+            Self::Ddpg => "ddpg",
+            Self::QLearning => "q-learning",
+            Self::Reinforce => "reinforce",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Its default settings.
+    pub fn default_config(self) -> AlgorithmConfig {
+        match self {
+            Self::Ppo => AlgorithmConfig::Ppo(PpoConfig::default()),
+            Self::Dqn => AlgorithmConfig::Dqn(DqnConfig::default()),
+            Self::Ddpg => AlgorithmConfig::Ddpg(DdpgConfig::default()),
+            Self::QLearning => AlgorithmConfig::QLearning(QLearningConfig::default()),
+            Self::Reinforce => AlgorithmConfig::Reinforce(ReinforceConfig::default()),
+        }
+    }
+}
+
+/// The settings of one algorithm.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AlgorithmConfig {
+    /// Settings of PPO.
+    Ppo(PpoConfig),
+    /// Settings of DQN.
+    Dqn(DqnConfig),
+    /// Settings of DDPG.
+    Ddpg(DdpgConfig),
+    /// Settings of tabular Q-learning.
+    QLearning(QLearningConfig),
+    /// Settings of REINFORCE.
+    Reinforce(ReinforceConfig),
+}
+
+impl AlgorithmConfig {
+    /// Which algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Ppo(_) => Algorithm::Ppo,
+            Self::Dqn(_) => Algorithm::Dqn,
+            Self::Ddpg(_) => Algorithm::Ddpg,
+            Self::QLearning(_) => Algorithm::QLearning,
+            Self::Reinforce(_) => Algorithm::Reinforce,
+        }
+    }
+
+    /// Refuses settings outside their range.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::Ppo(config) => config.validate(),
+            Self::Dqn(config) => config.validate(),
+            Self::Ddpg(config) => config.validate(),
+            Self::QLearning(config) => config.validate(),
+            Self::Reinforce(config) => config.validate(),
+        }
+    }
+
+    /// A fresh agent.
+    pub fn build(&self, context: &AgentContext) -> Result<Box<dyn Learner>> {
+        Ok(match self {
+            Self::Ppo(config) => Box::new(Ppo::new(config, context)?),
+            Self::Dqn(config) => Box::new(Dqn::new(config, context)?),
+            Self::Ddpg(config) => Box::new(Ddpg::new(config, context)?),
+            Self::QLearning(config) => Box::new(QLearning::new(config, context)?),
+            Self::Reinforce(config) => Box::new(Reinforce::new(config, context)?),
+        })
+    }
+}
+
+/// Algorithms that can take these actions, for the message that another cannot.
+pub(crate) fn suited_to(action: &Space) -> &'static str {
+    match action {
+        Space::Discrete(_) => "ppo or dqn",
+        Space::MultiDiscrete(_) => "ppo or reinforce",
+        Space::Box { .. } => "ppo or ddpg",
+    }
+}
+
+fn refuse(setting: &str, value: impl ToString, expected: &'static str) -> Result<()> {
+    Err(Error::Setting { setting: setting.to_owned(), value: value.to_string(), expected })
+}
+
+pub(crate) fn at_least_one(setting: &str, value: usize) -> Result<()> {
+    if value >= 1 { Ok(()) } else { refuse(setting, value, "it must be at least 1") }
+}
+
+pub(crate) fn positive(setting: &str, value: f32) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        refuse(setting, value, "it must be a number above 0")
+    }
+}
+
+pub(crate) fn not_negative(setting: &str, value: f32) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        refuse(setting, value, "it must be a number, 0 or above")
+    }
+}
+
+/// From zero to one, both included.
+pub(crate) fn unit(setting: &str, value: f32) -> Result<()> {
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        refuse(setting, value, "it must lie from 0 to 1")
+    }
+}
+
+/// From zero to below one: a discount of one has no finite value in a world that never ends.
+pub(crate) fn open_unit(setting: &str, value: f32) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        Ok(())
+    } else {
+        refuse(setting, value, "it must lie from 0 to below 1")
+    }
+}

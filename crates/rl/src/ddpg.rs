@@ -1,0 +1,485 @@
+//! Deep deterministic policy gradient (Lillicrap et al., 2016), as in Algorithm
+//! 3.3 of the FIRM chapter: a critic of state and action, an actor that climbs it,
+//! and slow copies of both as targets.
+
+use std::sync::Arc;
+
+use homeostat_core::{Persist, Snapshot, Stream};
+use homeostat_env::{Action, Space};
+use homeostat_nn::{Activation, Adam, AdamConfig, Init, MlpShape, Network};
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::{at_least_one, not_negative, open_unit, positive, suited_to, unit};
+use crate::learner::Guard;
+use crate::noise::{Noise, NoiseConfig};
+use crate::replay::{Replay, Transition};
+use crate::{
+    ActionCodec, AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Workspace,
+};
+
+/// Settings of DDPG.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DdpgConfig {
+    /// Copies of the world that the agent plays at once.
+    pub lanes: usize,
+    /// Transitions remembered.
+    pub replay_capacity: usize,
+    /// Steps before the first update; until then actions are random.
+    pub learning_starts: u64,
+    /// Steps between two updates.
+    pub train_every: u64,
+    /// Gradient steps in one update.
+    pub gradient_steps: usize,
+    /// Transitions in one gradient.
+    pub minibatch: usize,
+    /// Widths of the hidden layers of actor and critic.
+    pub hidden: Vec<usize>,
+    /// What follows each hidden layer.
+    pub activation: Activation,
+    /// Learning rate of the actor.
+    pub actor_learning_rate: f32,
+    /// Learning rate of the critic.
+    pub critic_learning_rate: f32,
+    /// Discount factor.
+    pub gamma: f32,
+    /// Part of the way that the targets follow in each gradient step.
+    pub soft_update: f32,
+    /// Exploration noise, in units of the action range [-1, 1].
+    pub noise: NoiseConfig,
+    /// Factor on the noise at the start.
+    pub exploration_start: f32,
+    /// What the factor loses with each step, down to `exploration_end`.
+    pub exploration_decay: f32,
+    /// Factor on the noise at the end.
+    pub exploration_end: f32,
+    /// Factor on every reward before it is learnt from.
+    pub reward_scale: f32,
+}
+
+impl Default for DdpgConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            replay_capacity: 100_000,
+            learning_starts: 500,
+            train_every: 1,
+            gradient_steps: 1,
+            minibatch: 64,
+            hidden: vec![64, 64],
+            activation: Activation::Relu,
+            actor_learning_rate: 1e-3,
+            critic_learning_rate: 1e-3,
+            gamma: 0.98,
+            soft_update: 5e-3,
+            noise: NoiseConfig::Gaussian { sigma: 0.1 },
+            exploration_start: 1.0,
+            exploration_decay: 0.0,
+            exploration_end: 0.0,
+            reward_scale: 1.0,
+        }
+    }
+}
+
+impl DdpgConfig {
+    /// Refuses settings outside their range.
+    pub fn validate(&self) -> Result<()> {
+        at_least_one("ddpg.lanes", self.lanes)?;
+        at_least_one("ddpg.replay_capacity", self.replay_capacity)?;
+        at_least_one("ddpg.train_every", self.train_every as usize)?;
+        at_least_one("ddpg.gradient_steps", self.gradient_steps)?;
+        at_least_one("ddpg.minibatch", self.minibatch)?;
+        for width in &self.hidden {
+            at_least_one("ddpg.hidden", *width)?;
+        }
+        positive("ddpg.actor_learning_rate", self.actor_learning_rate)?;
+        positive("ddpg.critic_learning_rate", self.critic_learning_rate)?;
+        open_unit("ddpg.gamma", self.gamma)?;
+        unit("ddpg.soft_update", self.soft_update)?;
+        match self.noise {
+            NoiseConfig::Gaussian { sigma } => not_negative("ddpg.noise.gaussian.sigma", sigma)?,
+            NoiseConfig::OrnsteinUhlenbeck { sigma, theta } => {
+                not_negative("ddpg.noise.ornstein-uhlenbeck.sigma", sigma)?;
+                unit("ddpg.noise.ornstein-uhlenbeck.theta", theta)?;
+            }
+        }
+        not_negative("ddpg.exploration_start", self.exploration_start)?;
+        not_negative("ddpg.exploration_decay", self.exploration_decay)?;
+        not_negative("ddpg.exploration_end", self.exploration_end)?;
+        positive("ddpg.reward_scale", self.reward_scale)
+    }
+
+    /// Factor on the noise after this many steps.
+    fn exploration(&self, step: u64) -> f32 {
+        let decayed =
+            f64::from(self.exploration_start) - f64::from(self.exploration_decay) * step as f64;
+        (decayed as f32).max(self.exploration_end)
+    }
+}
+
+/// One DDPG agent. Actions are kept in [-1, 1] and stretched to the box outside.
+pub struct Ddpg {
+    config: DdpgConfig,
+    guard: Guard,
+    encoder: Encoder,
+    codec: ActionCodec,
+    action_len: usize,
+    actor: Network,
+    actor_target: Network,
+    actor_adam: Adam,
+    critic: Network,
+    critic_target: Network,
+    critic_adam: Adam,
+    replay: Replay,
+    lanes: Vec<Lane>,
+    next_features: Vec<f32>,
+    next_update: u64,
+    rng: Stream,
+    context: AgentContext,
+}
+
+/// A lane's step that is being played, and its noise.
+struct Lane {
+    features: Vec<f32>,
+    action: Vec<f32>,
+    noise: Noise,
+}
+
+impl Ddpg {
+    /// An agent with fresh weights.
+    pub fn new(config: &DdpgConfig, context: &AgentContext) -> Result<Self> {
+        config.validate()?;
+        let unsuited = |reason: String| Error::Unsuited {
+            algorithm: "ddpg",
+            env: context.spec.id.to_string(),
+            reason,
+        };
+        let Space::Box { low, high } = &context.spec.action else {
+            return Err(unsuited(format!(
+                "its actions are {}, ddpg needs a box; try {}",
+                context.spec.action,
+                suited_to(&context.spec.action)
+            )));
+        };
+        if low.iter().chain(high).any(|end| end.is_infinite()) {
+            return Err(unsuited(
+                "its action box has an infinite end, ddpg stretches tanh to finite ones; try ppo"
+                    .to_owned(),
+            ));
+        }
+        let encoder = Encoder::new(&context.spec.observation);
+        let (features, action_len) = (encoder.features(), low.len());
+        let shape = |inputs: usize, outputs: usize, last| -> Result<_> {
+            let widths = [&[inputs], config.hidden.as_slice(), &[outputs]].concat();
+            Ok(Arc::new(MlpShape::new(&widths, config.activation, last)?))
+        };
+        let mut weights = context.seeds.stream("weights");
+        let actor = Network::new(
+            shape(features, action_len, Activation::Tanh)?,
+            0,
+            Init::UniformFanIn,
+            &mut weights,
+        );
+        let critic = Network::new(
+            shape(features + action_len, 1, Activation::Identity)?,
+            0,
+            Init::UniformFanIn,
+            &mut weights,
+        );
+        let lane = || Lane {
+            features: vec![0.0; features],
+            action: vec![0.0; action_len],
+            noise: Noise::new(config.noise, action_len),
+        };
+        Ok(Self {
+            guard: Guard::new(context.agent),
+            actor_adam: Adam::new(AdamConfig::default(), actor.params().len()),
+            critic_adam: Adam::new(AdamConfig::default(), critic.params().len()),
+            actor_target: actor.clone(),
+            critic_target: critic.clone(),
+            replay: Replay::new(config.replay_capacity, features, action_len),
+            lanes: std::iter::repeat_with(lane).take(config.lanes).collect(),
+            next_features: vec![0.0; features],
+            next_update: config.learning_starts.max(1),
+            rng: context.seeds.stream("explore"),
+            context: context.clone(),
+            config: config.clone(),
+            codec: ActionCodec::new(&context.spec.action),
+            encoder,
+            action_len,
+            actor,
+            critic,
+        })
+    }
+
+    /// One step of critic and actor, and of their targets.
+    fn gradient_step(&mut self, workspace: &mut Workspace) -> Result<(f64, f64)> {
+        let Workspace {
+            kernel,
+            actor,
+            critic,
+            target,
+            features,
+            next_features,
+            actions,
+            rows,
+            d_output,
+            d_input,
+            actor_grads,
+            critic_grads,
+            ..
+        } = workspace;
+        let kernel = *kernel;
+        let (count, len, action_len) =
+            (self.config.minibatch, self.encoder.features(), self.action_len);
+        let width = len + action_len;
+        let scale = 1.0 / count as f32;
+
+        // Draw the rows. A row of the critic is the state followed by the action.
+        let x = features.at_least(count * width);
+        let next = next_features.at_least(count * width);
+        let states = actions.at_least(count * len);
+        rows.clear();
+        for k in 0..count {
+            let drawn = self.replay.draw(&mut self.rng);
+            x[k * width..][..len].copy_from_slice(drawn.features);
+            x[k * width + len..][..action_len].copy_from_slice(drawn.action);
+            next[k * width..][..len].copy_from_slice(drawn.next_features);
+            states[k * len..][..len].copy_from_slice(drawn.next_features);
+            let value = if drawn.terminated { 0.0 } else { 1.0 };
+            rows.push(crate::workspace::RowScalars {
+                target: drawn.reward,
+                value,
+                ..Default::default()
+            });
+        }
+
+        // Critic: squared error to r + gamma Q'(s', pi'(s')).
+        let next_actions = self.actor_target.forward(kernel, states, count, actor);
+        place_actions(next, next_actions, len, action_len);
+        let next_values = self.critic_target.forward(kernel, next, count, target);
+        for (row, value) in rows.iter_mut().zip(next_values) {
+            row.target += self.config.gamma * row.value * value;
+        }
+        let q = self.critic.forward(kernel, x, count, critic);
+        let d = d_output.at_least(count.max(count * action_len));
+        let mut critic_loss = 0.0;
+        for ((q, row), d) in q.iter().zip(rows.iter()).zip(d.iter_mut()) {
+            let error = q - row.target;
+            critic_loss += f64::from(error * error * scale);
+            *d = 2.0 * error * scale;
+        }
+        self.guard.finite("critic loss", &d[..count])?;
+        let grads = critic_grads.at_least(self.critic.params().len());
+        self.critic.shape().backward(
+            kernel,
+            self.critic.params(),
+            (x, count),
+            critic,
+            d,
+            grads,
+            None,
+        );
+        if !self.critic_adam.step(
+            kernel,
+            self.config.critic_learning_rate,
+            1.0,
+            grads,
+            self.critic.params_mut(),
+        ) {
+            return Err(self.guard.not_finite("critic gradient".to_owned(), f32::NAN));
+        }
+
+        // Actor: climb Q(s, pi(s)); the critic's gradient by the action leads.
+        for (k, state) in states.chunks_exact_mut(len).enumerate() {
+            state.copy_from_slice(&x[k * width..][..len]);
+        }
+        let chosen = self.actor.forward(kernel, states, count, actor);
+        place_actions(x, chosen, len, action_len);
+        let values = self.critic.forward(kernel, x, count, critic);
+        let actor_loss = -f64::from(values.iter().sum::<f32>() * scale);
+        d[..count].fill(-scale);
+        let d_x = d_input.at_least(count * width);
+        self.critic.shape().backward(
+            kernel,
+            self.critic.params(),
+            (x, count),
+            critic,
+            d,
+            grads,
+            Some(d_x),
+        );
+        for (d, row) in d.chunks_exact_mut(action_len).zip(d_x.chunks_exact(width)) {
+            d.copy_from_slice(&row[len..]);
+        }
+        self.guard.finite("actor loss", &d[..count * action_len])?;
+        let grads = actor_grads.at_least(self.actor.params().len());
+        self.actor.shape().backward(
+            kernel,
+            self.actor.params(),
+            (states, count),
+            actor,
+            d,
+            grads,
+            None,
+        );
+        if !self.actor_adam.step(
+            kernel,
+            self.config.actor_learning_rate,
+            1.0,
+            grads,
+            self.actor.params_mut(),
+        ) {
+            return Err(self.guard.not_finite("actor gradient".to_owned(), f32::NAN));
+        }
+
+        self.actor_target.follow(kernel, self.config.soft_update, &self.actor);
+        self.critic_target.follow(kernel, self.config.soft_update, &self.critic);
+        Ok((critic_loss, actor_loss))
+    }
+}
+
+/// Writes each row's action behind its state.
+fn place_actions(rows: &mut [f32], actions: &[f32], len: usize, action_len: usize) {
+    for (row, action) in
+        rows.chunks_exact_mut(len + action_len).zip(actions.chunks_exact(action_len))
+    {
+        row[len..].copy_from_slice(action);
+    }
+}
+
+impl Learner for Ddpg {
+    fn lanes(&self) -> usize {
+        self.config.lanes
+    }
+
+    fn act(
+        &mut self,
+        obs: &[f32],
+        actions: &mut [Action],
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        self.guard.finite("observation", obs)?;
+        let factor = self.config.exploration(self.guard.step);
+        let is_random = self.guard.step < self.config.learning_starts;
+        let rows = obs.chunks_exact(self.context.spec.observation.len());
+        let stretched = workspace.actions.at_least(self.action_len);
+        for ((obs, action), lane) in rows.zip(actions).zip(&mut self.lanes) {
+            self.encoder.encode(obs, &mut lane.features);
+            if is_random {
+                lane.action.iter_mut().for_each(|value| *value = self.rng.range(-1.0, 1.0) as f32);
+            } else {
+                let chosen =
+                    self.actor.forward(workspace.kernel, &lane.features, 1, &mut workspace.actor);
+                self.guard.finite("policy output", chosen)?;
+                let noise = lane.noise.next(&mut self.rng);
+                for ((value, chosen), noise) in lane.action.iter_mut().zip(chosen).zip(noise) {
+                    *value = (chosen + factor * noise).clamp(-1.0, 1.0);
+                }
+            }
+            stretched.copy_from_slice(&lane.action);
+            self.codec.stretch(stretched);
+            self.codec.decode(stretched, action);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
+        self.guard.step += 1;
+        let reward =
+            self.guard.number("reward", outcome.reward as f32 * self.config.reward_scale)?;
+        self.guard.finite("next observation", outcome.next_obs)?;
+        self.encoder.encode(outcome.next_obs, &mut self.next_features);
+        let lane = &mut self.lanes[lane];
+        self.replay.push(Transition {
+            features: &lane.features,
+            action: &lane.action,
+            reward,
+            next_features: &self.next_features,
+            terminated: outcome.terminated,
+        });
+        if outcome.terminated || outcome.truncated {
+            lane.noise.reset();
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, _: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
+        if self.guard.step < self.next_update || self.replay.len() == 0 {
+            return Ok(None);
+        }
+        self.next_update = self.guard.step + self.config.train_every;
+        let (mut critic_loss, mut actor_loss) = (0.0, 0.0);
+        for _ in 0..self.config.gradient_steps {
+            let (critic, actor) = self.gradient_step(workspace)?;
+            critic_loss += critic;
+            actor_loss += actor;
+        }
+        self.guard.finite("actor weights", self.actor.params())?;
+        self.guard.finite("critic weights", self.critic.params())?;
+        let steps = self.config.gradient_steps as f64;
+        Ok(Some(Learned {
+            figures: vec![
+                ("critic_loss", critic_loss / steps),
+                ("actor_loss", actor_loss / steps),
+                ("exploration", f64::from(self.config.exploration(self.guard.step))),
+            ],
+        }))
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::deterministic(&self.context.spec, "ddpg", self.actor.clone())
+    }
+
+    fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
+        let Workspace { kernel, actor, critic, features, .. } = workspace;
+        let len = self.encoder.features();
+        let x = features.at_least(len + self.action_len);
+        self.encoder.encode(obs, &mut x[..len]);
+        let chosen = self.actor.forward(*kernel, &x[..len], 1, actor);
+        place_actions(x, chosen, len, self.action_len);
+        self.critic.forward(*kernel, x, 1, critic)[0] / self.config.reward_scale
+    }
+
+    fn bytes(&self) -> usize {
+        let networks = [&self.actor, &self.actor_target, &self.critic, &self.critic_target];
+        let moments = self.actor_adam.bytes() + self.critic_adam.bytes();
+        networks.iter().map(|network| network.bytes()).sum::<usize>()
+            + moments
+            + self.replay.bytes()
+    }
+}
+
+impl Persist for Ddpg {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.actor.save(&format!("{name}/actor"), out);
+        self.actor_target.save(&format!("{name}/actor_target"), out);
+        self.actor_adam.save(&format!("{name}/actor_adam"), out);
+        self.critic.save(&format!("{name}/critic"), out);
+        self.critic_target.save(&format!("{name}/critic_target"), out);
+        self.critic_adam.save(&format!("{name}/critic_adam"), out);
+        self.replay.save(&format!("{name}/replay"), out);
+        for (index, lane) in self.lanes.iter().enumerate() {
+            lane.noise.save(&format!("{name}/noise/{index}"), out);
+        }
+        self.rng.save(&format!("{name}/rng"), out);
+        out.put_u64(&format!("{name}/clock"), [self.guard.step, self.next_update]);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.actor.load(&format!("{name}/actor"), from)?;
+        self.actor_target.load(&format!("{name}/actor_target"), from)?;
+        self.actor_adam.load(&format!("{name}/actor_adam"), from)?;
+        self.critic.load(&format!("{name}/critic"), from)?;
+        self.critic_target.load(&format!("{name}/critic_target"), from)?;
+        self.critic_adam.load(&format!("{name}/critic_adam"), from)?;
+        self.replay.load(&format!("{name}/replay"), from)?;
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            lane.noise.load(&format!("{name}/noise/{index}"), from)?;
+        }
+        self.rng.load(&format!("{name}/rng"), from)?;
+        let clock = from.u64s(&format!("{name}/clock"), 2)?;
+        [self.guard.step, self.next_update] = [clock[0], clock[1]];
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! Many agents at once.
+
+use std::cell::RefCell;
+
+use homeostat_nn::Kernel;
+use rayon::prelude::*;
+
+use crate::Workspace;
+
+thread_local! {
+    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
+}
+
+/// Calls `work` for every agent, each call a task of its own on rayon's threads,
+/// with the workspace of the thread it runs on. Agents share nothing else, so the
+/// outcome does not depend on the number of threads.
+pub fn for_each_agent<A: Send>(
+    kernel: Kernel,
+    agents: &mut [A],
+    work: impl Fn(&mut A, &mut Workspace) + Sync,
+) {
+    agents.par_iter_mut().for_each(|agent| {
+        WORKSPACE.with_borrow_mut(|slot| {
+            let workspace = match slot {
+                Some(workspace) if workspace.kernel() == kernel => workspace,
+                _ => slot.insert(Workspace::new(kernel)),
+            };
+            work(agent, workspace);
+        });
+    });
+}

@@ -1,0 +1,731 @@
+//! Proximal policy optimisation (Schulman et al., 2017): clipped surrogate,
+//! generalised advantages, entropy bonus, a critic beside the actor.
+//!
+//! Reads top to bottom: configuration, the agent, acting, learning, one minibatch.
+
+use std::sync::Arc;
+
+use homeostat_core::{Persist, Snapshot, Stream};
+use homeostat_env::Action;
+use homeostat_nn::{Activation, Adam, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::{at_least_one, open_unit, positive, unit};
+use crate::learner::Guard;
+use crate::rollout::{Batch, Decided, Rollout};
+use crate::workspace::RowScalars;
+use crate::{
+    ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Schedule,
+    Workspace,
+};
+
+/// Settings of PPO. The defaults are those of Stable-Baselines3 where both have one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PpoConfig {
+    /// Copies of the world that the agent plays at once.
+    pub lanes: usize,
+    /// Steps in each lane between two updates.
+    pub steps_per_update: usize,
+    /// Passes over the steps of one update.
+    pub epochs: usize,
+    /// Steps in one gradient. What does not fill a last minibatch sits out the
+    /// epoch; the next epoch shuffles anew.
+    pub minibatch: usize,
+    /// Widths of the hidden layers, of actor and critic alike.
+    pub hidden: Vec<usize>,
+    /// What follows each hidden layer.
+    pub activation: Activation,
+    /// Learning rate of the actor.
+    pub actor_learning_rate: f32,
+    /// Learning rate of the critic.
+    pub critic_learning_rate: f32,
+    /// How both learning rates and the clip range change over the budget.
+    pub schedule: Schedule,
+    /// Adam's guard against division by zero.
+    pub adam_epsilon: f32,
+    /// Discount factor.
+    pub gamma: f32,
+    /// Decay of the advantage estimate.
+    pub gae_lambda: f32,
+    /// How far the new policy's ratio may leave one.
+    pub clip: f32,
+    /// How far the new value may leave the old one; off by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_clip: Option<f32>,
+    /// Weight of the entropy bonus.
+    pub entropy_coefficient: f32,
+    /// Weight of the value loss.
+    pub value_coefficient: f32,
+    /// Largest joint norm of the gradients; off if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_grad_norm: Option<f32>,
+    /// Ends the epochs of an update early once the policy has moved this far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_kl: Option<f32>,
+    /// Over what the advantages are brought to mean zero and deviation one.
+    pub normalise_advantages: AdvantageNormalisation,
+    /// Factor on every reward before it is learnt from.
+    pub reward_scale: f32,
+}
+
+/// Over what advantages are normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdvantageNormalisation {
+    /// Each minibatch by itself, as most libraries do.
+    Minibatch,
+    /// All steps of the update: steadier where minibatches are small.
+    Batch,
+    /// Not at all.
+    Never,
+}
+
+impl Default for PpoConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 8,
+            steps_per_update: 256,
+            epochs: 10,
+            minibatch: 64,
+            hidden: vec![64, 64],
+            activation: Activation::Tanh,
+            actor_learning_rate: 3e-4,
+            critic_learning_rate: 3e-4,
+            schedule: Schedule::Constant,
+            adam_epsilon: 1e-5,
+            gamma: 0.99,
+            gae_lambda: 0.95,
+            clip: 0.2,
+            value_clip: None,
+            entropy_coefficient: 0.0,
+            value_coefficient: 0.5,
+            max_grad_norm: Some(0.5),
+            target_kl: None,
+            normalise_advantages: AdvantageNormalisation::Minibatch,
+            reward_scale: 1.0,
+        }
+    }
+}
+
+impl PpoConfig {
+    /// Refuses settings outside their range.
+    pub fn validate(&self) -> Result<()> {
+        at_least_one("ppo.lanes", self.lanes)?;
+        at_least_one("ppo.steps_per_update", self.steps_per_update)?;
+        at_least_one("ppo.epochs", self.epochs)?;
+        at_least_one("ppo.minibatch", self.minibatch)?;
+        for width in &self.hidden {
+            at_least_one("ppo.hidden", *width)?;
+        }
+        positive("ppo.actor_learning_rate", self.actor_learning_rate)?;
+        positive("ppo.critic_learning_rate", self.critic_learning_rate)?;
+        positive("ppo.adam_epsilon", self.adam_epsilon)?;
+        open_unit("ppo.gamma", self.gamma)?;
+        unit("ppo.gae_lambda", self.gae_lambda)?;
+        positive("ppo.clip", self.clip)?;
+        for (name, value) in [
+            ("ppo.value_clip", self.value_clip),
+            ("ppo.max_grad_norm", self.max_grad_norm),
+            ("ppo.target_kl", self.target_kl),
+        ] {
+            value.map_or(Ok(()), |value| positive(name, value))?;
+        }
+        positive("ppo.reward_scale", self.reward_scale)?;
+        unit("ppo.entropy_coefficient", self.entropy_coefficient)?;
+        positive("ppo.value_coefficient", self.value_coefficient)
+    }
+}
+
+/// One PPO agent.
+pub struct Ppo {
+    config: PpoConfig,
+    guard: Guard,
+    encoder: Encoder,
+    codec: ActionCodec,
+    head: Head,
+    actor: Network,
+    actor_adam: Adam,
+    critic: Network,
+    critic_adam: Adam,
+    rollout: Rollout,
+    /// Features of each lane's present state, for the value after the last step.
+    present: Vec<f32>,
+    order: Vec<u32>,
+    rng: Stream,
+    context: AgentContext,
+}
+
+impl Ppo {
+    /// An agent with fresh weights.
+    pub fn new(config: &PpoConfig, context: &AgentContext) -> Result<Self> {
+        config.validate()?;
+        let encoder = Encoder::new(&context.spec.observation);
+        let codec = ActionCodec::new(&context.spec.action);
+        let head = codec.head();
+        let shape = |outputs: usize| -> Result<_> {
+            let widths = [&[encoder.features()], config.hidden.as_slice(), &[outputs]].concat();
+            Ok(Arc::new(MlpShape::new(&widths, config.activation, Activation::Identity)?))
+        };
+        // A policy that starts out even explores best; a critic has no such reason.
+        let mut weights = context.seeds.stream("weights");
+        let actor = Network::new(
+            shape(head.outputs())?,
+            head.extra(),
+            Init::orthogonal(0.01),
+            &mut weights,
+        );
+        let critic = Network::new(shape(1)?, 0, Init::orthogonal(1.0), &mut weights);
+        let adam = AdamConfig { epsilon: config.adam_epsilon, ..AdamConfig::default() };
+        let (lanes, steps) = (config.lanes, config.steps_per_update);
+        Ok(Self {
+            guard: Guard::new(context.agent),
+            actor_adam: Adam::new(adam, actor.params().len()),
+            critic_adam: Adam::new(adam, critic.params().len()),
+            rollout: Rollout::new(lanes, steps, encoder.features(), head.action_len()),
+            present: vec![0.0; lanes * encoder.features()],
+            order: Vec::new(),
+            rng: context.seeds.stream("explore"),
+            context: context.clone(),
+            config: config.clone(),
+            encoder,
+            codec,
+            head,
+            actor,
+            critic,
+        })
+    }
+
+    /// Actor and critic, to be given weights from outside.
+    pub fn networks_mut(&mut self) -> (&mut Network, &mut Network) {
+        (&mut self.actor, &mut self.critic)
+    }
+
+    /// Actor and critic.
+    pub fn networks(&self) -> (&Network, &Network) {
+        (&self.actor, &self.critic)
+    }
+
+    /// One pass over `batch` in the given order, minibatch by minibatch, ended early
+    /// if the policy moved beyond `target_kl`.
+    pub fn epoch(
+        &mut self,
+        batch: &Batch,
+        order: &[u32],
+        progress: f64,
+        workspace: &mut Workspace,
+    ) -> Result<Losses> {
+        let minibatch = self.config.minibatch.min(order.len()).max(1);
+        let mut losses = Losses::default();
+        for rows in order.chunks_exact(minibatch) {
+            losses.add(self.minibatch(batch, rows, progress, workspace)?);
+            if self.config.target_kl.is_some_and(|target| losses.last_kl > 1.5 * target) {
+                losses.stopped = true;
+                break;
+            }
+        }
+        Ok(losses)
+    }
+
+    /// One gradient step of actor and critic.
+    fn minibatch(
+        &mut self,
+        batch: &Batch,
+        rows: &[u32],
+        progress: f64,
+        workspace: &mut Workspace,
+    ) -> Result<Losses> {
+        let Workspace {
+            kernel,
+            actor,
+            critic,
+            head,
+            features,
+            actions,
+            rows: scalars,
+            per_row,
+            d_output,
+            actor_grads,
+            critic_grads,
+            ..
+        } = workspace;
+        let kernel = *kernel;
+        let count = rows.len();
+        let scale = 1.0 / count as f32;
+        let config = &self.config;
+
+        // Gather the rows.
+        let (feature_len, action_len) = (self.encoder.features(), self.head.action_len());
+        let x = features.at_least(count * feature_len);
+        let taken = actions.at_least(count * action_len);
+        scalars.clear();
+        for (k, row) in rows.iter().map(|row| *row as usize).enumerate() {
+            x[k * feature_len..][..feature_len]
+                .copy_from_slice(&batch.features[row * feature_len..][..feature_len]);
+            taken[k * action_len..][..action_len]
+                .copy_from_slice(&batch.actions[row * action_len..][..action_len]);
+            scalars.push(RowScalars {
+                log_prob: batch.log_prob[row],
+                advantage: batch.advantage[row],
+                target: batch.target[row],
+                value: batch.value[row],
+            });
+        }
+        if config.normalise_advantages == AdvantageNormalisation::Minibatch {
+            normalise(scalars);
+        }
+
+        // Actor: minimise -min(ratio A, clip(ratio) A) - beta H.
+        let outputs = self.actor.forward(kernel, x, count, actor);
+        self.head.evaluate(kernel, outputs, self.actor.extra(), taken, head);
+        let clip = config.schedule.at(config.clip, progress);
+        let mut losses = Losses { minibatches: 1, ..Losses::default() };
+        per_row.clear();
+        for ((log_prob, entropy), row) in
+            head.log_prob.iter().zip(&head.entropy).zip(scalars.iter())
+        {
+            let log_ratio = log_prob - row.log_prob;
+            let ratio = log_ratio.exp();
+            let surrogate = Surrogate::new(ratio, row.advantage, clip);
+            per_row.push(scale * surrogate.d_log_prob);
+            losses.policy += f64::from(scale * surrogate.loss);
+            losses.entropy += f64::from(scale * entropy);
+            losses.clipped += f64::from(scale) * f64::from(u8::from(surrogate.clipped));
+            // k3 of Schulman's note: unbiased and never negative.
+            losses.last_kl += scale * ((ratio - 1.0) - log_ratio);
+        }
+        losses.kl = f64::from(losses.last_kl);
+        self.guard.finite("policy loss", per_row)?;
+        let d = d_output.at_least(count * self.head.outputs());
+        let grads = actor_grads.at_least(self.actor.params().len());
+        let (grads_net, grads_head) = grads.split_at_mut(self.actor.shape().parameter_count());
+        let d_entropy = -scale * config.entropy_coefficient;
+        self.head.gradient(
+            outputs,
+            self.actor.extra(),
+            taken,
+            per_row,
+            d_entropy,
+            head,
+            d,
+            grads_head,
+        );
+        self.guard.finite("policy gradient", d)?;
+        self.actor.shape().backward(
+            kernel,
+            self.actor.params(),
+            (x, count),
+            actor,
+            d,
+            grads_net,
+            None,
+        );
+
+        // Critic: minimise the squared error, optionally not trusting far moves.
+        let values = self.critic.forward(kernel, x, count, critic);
+        let d = d_output.at_least(count);
+        for ((value, row), d) in values.iter().zip(scalars.iter()).zip(d.iter_mut()) {
+            let (loss, slope) = value_loss(*value, row, config.value_clip);
+            losses.value += f64::from(scale * loss);
+            *d = scale * config.value_coefficient * slope;
+        }
+        self.guard.finite("value loss", d)?;
+        let grads_critic = critic_grads.at_least(self.critic.params().len());
+        self.critic.shape().backward(
+            kernel,
+            self.critic.params(),
+            (x, count),
+            critic,
+            d,
+            grads_critic,
+            None,
+        );
+
+        // Step.
+        let factor = match config.max_grad_norm {
+            Some(norm) => clip_factor(kernel, norm, &[grads, grads_critic]),
+            None => 1.0,
+        };
+        let rate = config.schedule.at(config.actor_learning_rate, progress);
+        if !self.actor_adam.step(kernel, rate, factor, grads, self.actor.params_mut()) {
+            return Err(self.guard.not_finite("actor gradient".to_owned(), f32::NAN));
+        }
+        let rate = config.schedule.at(config.critic_learning_rate, progress);
+        if !self.critic_adam.step(kernel, rate, factor, grads_critic, self.critic.params_mut()) {
+            return Err(self.guard.not_finite("critic gradient".to_owned(), f32::NAN));
+        }
+        Ok(losses)
+    }
+
+    /// All epochs over the full rollout.
+    fn update(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Losses> {
+        self.estimate_advantages(workspace)?;
+        let batch = std::mem::take(&mut self.rollout.batch);
+        let mut order = std::mem::take(&mut self.order);
+        let losses = self.epochs(&batch, &mut order, progress, workspace);
+        self.rollout.batch = batch;
+        self.order = order;
+        let losses = losses?;
+        self.guard.finite("actor weights", self.actor.params())?;
+        self.guard.finite("critic weights", self.critic.params())?;
+        Ok(losses)
+    }
+
+    fn epochs(
+        &mut self,
+        batch: &Batch,
+        order: &mut Vec<u32>,
+        progress: f64,
+        workspace: &mut Workspace,
+    ) -> Result<Losses> {
+        order.clear();
+        order.extend(0..batch.advantage.len() as u32);
+        let mut losses = Losses::default();
+        for _ in 0..self.config.epochs {
+            self.rng.shuffle(order);
+            losses.add(self.epoch(batch, order, progress, workspace)?);
+            if losses.stopped {
+                break;
+            }
+        }
+        Ok(losses)
+    }
+
+    /// Advantages and value targets of the full rollout.
+    fn estimate_advantages(&mut self, workspace: &mut Workspace) -> Result<()> {
+        let PpoConfig { lanes, gamma, gae_lambda, normalise_advantages, .. } = self.config;
+        let after =
+            self.critic.forward(workspace.kernel, &self.present, lanes, &mut workspace.critic);
+        self.rollout.estimate_advantages(gamma, gae_lambda, after);
+        let advantages = &mut self.rollout.batch.advantage;
+        self.guard.finite("advantages", advantages)?;
+        if normalise_advantages == AdvantageNormalisation::Batch {
+            let (mean, inverse) = mean_and_inverse_deviation(advantages.iter().copied());
+            advantages.iter_mut().for_each(|advantage| *advantage = (*advantage - mean) * inverse);
+        }
+        Ok(())
+    }
+}
+
+impl Learner for Ppo {
+    fn lanes(&self) -> usize {
+        self.config.lanes
+    }
+
+    fn act(
+        &mut self,
+        obs: &[f32],
+        actions: &mut [Action],
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        let Workspace { kernel, actor, critic, head, actions: drawn, .. } = workspace;
+        let (lanes, feature_len, action_len) =
+            (self.config.lanes, self.encoder.features(), self.head.action_len());
+        self.guard.finite("observation", obs)?;
+        let width = self.context.spec.observation.len();
+        for (obs, features) in
+            obs.chunks_exact(width).zip(self.present.chunks_exact_mut(feature_len))
+        {
+            self.encoder.encode(obs, features);
+        }
+        let outputs = self.actor.forward(*kernel, &self.present, lanes, actor);
+        self.guard.finite("policy output", outputs)?;
+        let drawn = drawn.at_least(lanes * action_len);
+        self.head.sample(*kernel, outputs, self.actor.extra(), &mut self.rng, drawn, head);
+        self.guard.finite("action", drawn)?;
+        let values = self.critic.forward(*kernel, &self.present, lanes, critic);
+        self.guard.finite("value", values)?;
+        for (lane, (action, row)) in
+            actions.iter_mut().zip(drawn.chunks_exact(action_len)).enumerate()
+        {
+            self.codec.decode(row, action);
+            self.rollout.decide(
+                lane,
+                Decided {
+                    features: &self.present[lane * feature_len..][..feature_len],
+                    action: row,
+                    log_prob: head.log_prob[lane],
+                    value: values[lane],
+                },
+            );
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        lane: usize,
+        outcome: Outcome<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        self.guard.step += 1;
+        let reward =
+            self.guard.number("reward", outcome.reward as f32 * self.config.reward_scale)?;
+        self.guard.finite("next observation", outcome.next_obs)?;
+        let feature_len = self.encoder.features();
+        let present = &mut self.present[lane * feature_len..][..feature_len];
+        self.encoder.encode(outcome.next_obs, present);
+        let value_beyond = match (outcome.terminated, outcome.truncated) {
+            (true, _) => Some(0.0),
+            (false, true) => {
+                let value =
+                    self.critic.forward(workspace.kernel, present, 1, &mut workspace.critic)[0];
+                Some(self.guard.number("value", value)?)
+            }
+            (false, false) => None,
+        };
+        self.rollout.complete(lane, reward, value_beyond);
+        Ok(())
+    }
+
+    fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
+        if !self.rollout.is_full() {
+            return Ok(None);
+        }
+        let losses = self.update(progress, workspace);
+        // After an error too: a full rollout has no room for another step.
+        self.rollout.clear();
+        Ok(Some(losses?.report()))
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::stochastic(&self.context.spec, "ppo", self.actor.clone())
+    }
+
+    fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
+        let x = workspace.features.at_least(self.encoder.features());
+        self.encoder.encode(obs, x);
+        let value = self.critic.forward(workspace.kernel, x, 1, &mut workspace.critic)[0];
+        value / self.config.reward_scale
+    }
+
+    fn bytes(&self) -> usize {
+        let networks = self.actor.bytes() + self.critic.bytes();
+        let moments = self.actor_adam.bytes() + self.critic_adam.bytes();
+        networks
+            + moments
+            + self.rollout.bytes()
+            + (self.present.len() + self.order.len()) * size_of::<f32>()
+    }
+}
+
+impl Persist for Ppo {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.actor.save(&format!("{name}/actor"), out);
+        self.actor_adam.save(&format!("{name}/actor_adam"), out);
+        self.critic.save(&format!("{name}/critic"), out);
+        self.critic_adam.save(&format!("{name}/critic_adam"), out);
+        self.rollout.save(&format!("{name}/rollout"), out);
+        self.rng.save(&format!("{name}/rng"), out);
+        out.put_f32(&format!("{name}/present"), self.present.as_slice());
+        out.put_u64(&format!("{name}/step"), [self.guard.step]);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.actor.load(&format!("{name}/actor"), from)?;
+        self.actor_adam.load(&format!("{name}/actor_adam"), from)?;
+        self.critic.load(&format!("{name}/critic"), from)?;
+        self.critic_adam.load(&format!("{name}/critic_adam"), from)?;
+        self.rollout.load(&format!("{name}/rollout"), from)?;
+        self.rng.load(&format!("{name}/rng"), from)?;
+        from.copy_f32s(&format!("{name}/present"), &mut self.present)?;
+        self.guard.step = from.u64s(&format!("{name}/step"), 1)?[0];
+        Ok(())
+    }
+}
+
+/// Sums over minibatches, for the log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Losses {
+    policy: f64,
+    value: f64,
+    entropy: f64,
+    clipped: f64,
+    kl: f64,
+    last_kl: f32,
+    minibatches: u32,
+    stopped: bool,
+}
+
+impl Losses {
+    fn add(&mut self, other: Self) {
+        self.policy += other.policy;
+        self.value += other.value;
+        self.entropy += other.entropy;
+        self.clipped += other.clipped;
+        self.kl += other.kl;
+        self.last_kl = other.last_kl;
+        self.minibatches += other.minibatches;
+        self.stopped |= other.stopped;
+    }
+
+    /// The means over the minibatches so far.
+    pub fn report(&self) -> Learned {
+        let mean = |sum: f64| sum / f64::from(self.minibatches.max(1));
+        Learned {
+            figures: vec![
+                ("policy_loss", mean(self.policy)),
+                ("value_loss", mean(self.value)),
+                ("entropy", mean(self.entropy)),
+                ("clip_fraction", mean(self.clipped)),
+                ("approximate_kl", mean(self.kl)),
+            ],
+        }
+    }
+}
+
+/// The clipped surrogate of one step, `-min(ratio A, clip(ratio) A)`.
+struct Surrogate {
+    loss: f32,
+    /// Its slope by the log-probability; zero where the clip holds.
+    d_log_prob: f32,
+    clipped: bool,
+}
+
+impl Surrogate {
+    fn new(ratio: f32, advantage: f32, clip: f32) -> Self {
+        let free = -advantage * ratio;
+        let held = -advantage * ratio.clamp(1.0 - clip, 1.0 + clip);
+        let clipped = held > free;
+        Self { loss: free.max(held), d_log_prob: if clipped { 0.0 } else { free }, clipped }
+    }
+}
+
+/// Squared error of a value and its slope. With a clip, the larger of the plain
+/// error and that of the value held near the old one.
+fn value_loss(value: f32, row: &RowScalars, clip: Option<f32>) -> (f32, f32) {
+    let error = value - row.target;
+    let Some(clip) = clip else {
+        return (error * error, 2.0 * error);
+    };
+    let held = row.value + (value - row.value).clamp(-clip, clip);
+    let held_error = held - row.target;
+    if held_error * held_error > error * error {
+        let moves = (value - row.value).abs() < clip;
+        (held_error * held_error, if moves { 2.0 * held_error } else { 0.0 })
+    } else {
+        (error * error, 2.0 * error)
+    }
+}
+
+fn normalise(rows: &mut [RowScalars]) {
+    let (mean, inverse) = mean_and_inverse_deviation(rows.iter().map(|row| row.advantage));
+    rows.iter_mut().for_each(|row| row.advantage = (row.advantage - mean) * inverse);
+}
+
+/// Mean, and one over the sample deviation. One row alone has no deviation, and
+/// less its mean nothing would be left of it: it stays as it is.
+fn mean_and_inverse_deviation(values: impl Iterator<Item = f32> + Clone) -> (f32, f32) {
+    let count = values.clone().count() as f32;
+    if count < 2.0 {
+        return (0.0, 1.0);
+    }
+    let mean = values.clone().sum::<f32>() / count;
+    let variance = values.map(|value| (value - mean) * (value - mean)).sum::<f32>() / (count - 1.0);
+    (mean, 1.0 / (variance.sqrt() + 1e-8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Half the distance between the two points of a difference. Large for a
+    /// difference, because the losses round to single precision.
+    const STEP: f32 = 1e-2;
+
+    fn slope(at: f32, loss: impl Fn(f32) -> f32) -> f32 {
+        (loss(at + STEP) - loss(at - STEP)) / (2.0 * STEP)
+    }
+
+    fn is_near(kinks: &[f32], at: f32) -> bool {
+        kinks.iter().any(|kink| (at - kink).abs() < 2.0 * STEP)
+    }
+
+    fn row_with(target: f32, value: f32) -> RowScalars {
+        RowScalars { target, value, ..RowScalars::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn the_surrogate_has_the_slope_of_its_loss(
+            log_ratio in -1.5f32..1.5,
+            advantage in -3.0f32..3.0,
+            clip in 0.05f32..0.5,
+        ) {
+            prop_assume!(!is_near(&[(1.0 - clip).ln(), (1.0 + clip).ln()], log_ratio));
+            let at = |log_ratio: f32| Surrogate::new(log_ratio.exp(), advantage, clip);
+            let expect = slope(log_ratio, |log_ratio| at(log_ratio).loss);
+            let got = at(log_ratio).d_log_prob;
+            prop_assert!((got - expect).abs() < 1e-3, "{got}, expected {expect}");
+            prop_assert_eq!(at(log_ratio).clipped, expect == 0.0 && advantage != 0.0);
+        }
+
+        #[test]
+        fn the_surrogate_is_the_worse_of_free_and_clipped(
+            ratio in 0.1f32..4.0,
+            advantage in -3.0f32..3.0,
+            clip in 0.05f32..0.5,
+        ) {
+            let worse = (ratio * advantage).min(ratio.clamp(1.0 - clip, 1.0 + clip) * advantage);
+            prop_assert_eq!(Surrogate::new(ratio, advantage, clip).loss, -worse);
+        }
+
+        #[test]
+        fn the_value_loss_has_the_slope_it_says(
+            value in -3.0f32..3.0,
+            target in -3.0f32..3.0,
+            old_value in -3.0f32..3.0,
+            clip in prop::option::of(0.05f32..2.0),
+        ) {
+            if let Some(clip) = clip {
+                // Where the clip begins to hold, and where the held error becomes the smaller.
+                let ends = [old_value - clip, old_value + clip];
+                prop_assume!(!is_near(&ends, value));
+                prop_assume!(!is_near(&ends.map(|end| 2.0 * target - end), value));
+            }
+            let row = row_with(target, old_value);
+            let expect = slope(value, |value| value_loss(value, &row, clip).0);
+            let (_, got) = value_loss(value, &row, clip);
+            prop_assert!((got - expect).abs() < 1e-3, "{got}, expected {expect}");
+        }
+
+        #[test]
+        fn normalised_advantages_have_mean_zero_and_deviation_one(
+            advantages in prop::collection::vec(-9.0f32..9.0, 2..50),
+        ) {
+            let (low, high) = advantages.iter().fold((9.0f32, -9.0f32), |(low, high), advantage| {
+                (low.min(*advantage), high.max(*advantage))
+            });
+            prop_assume!(high - low > 0.1);
+            let row = |advantage: &f32| RowScalars { advantage: *advantage, ..row_with(0.0, 0.0) };
+            let mut rows: Vec<_> = advantages.iter().map(row).collect();
+            normalise(&mut rows);
+            let count = rows.len() as f32;
+            let mean = rows.iter().map(|row| row.advantage).sum::<f32>() / count;
+            let squares = rows.iter().map(|row| row.advantage * row.advantage).sum::<f32>();
+            prop_assert!(mean.abs() < 1e-4, "mean {mean}");
+            prop_assert!((squares / (count - 1.0) - 1.0).abs() < 1e-3, "squares {squares}");
+        }
+    }
+
+    #[test]
+    fn a_single_advantage_is_not_normalised_away() {
+        let mut rows = [RowScalars { advantage: 3.0, ..row_with(0.0, 0.0) }];
+        normalise(&mut rows);
+        assert_eq!(rows[0].advantage, 3.0);
+    }
+
+    #[test]
+    fn a_value_that_was_held_back_is_not_pulled_further() {
+        let check = |value: f32, old_value: f32, target: f32, expect: (f32, f32)| {
+            let got = value_loss(value, &row_with(target, old_value), Some(0.5));
+            assert_eq!(got, expect, "{value} from {old_value} to {target}");
+        };
+        check(1.25, 1.0, 3.0, (1.75 * 1.75, -3.5));
+        // It has moved its 0.5 towards the target and beyond: nothing more to gain.
+        check(2.0, 1.0, 3.0, (1.5 * 1.5, 0.0));
+        // It has moved away from the target: the whole error pulls it back.
+        check(0.0, 1.0, 3.0, (9.0, -6.0));
+    }
+}
