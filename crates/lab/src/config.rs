@@ -1,0 +1,592 @@
+//! The settings of a run: layers of TOML, each value with the place it came from,
+//! then one validated [`RunConfig`]. Only the second is passed on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use homeostat_nn::Kernel;
+use homeostat_rl::{Algorithm, AlgorithmConfig, presets};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::{Error, Result};
+
+/// The commented reference of every setting.
+pub const DEFAULT_TOML: &str = include_str!("default.toml");
+
+/// Optional settings are switched off by this word, since TOML has no null.
+const OFF: &str = "off";
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The embedded reference.
+    Default,
+    /// A preset.
+    Preset(String),
+    /// A file.
+    File(String),
+    /// An environment variable.
+    Environment(String),
+    /// The command line.
+    Flag(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Preset(name) => write!(f, "preset {name}"),
+            Self::File(path) => write!(f, "file {path}"),
+            Self::Environment(variable) => write!(f, "environment {variable}"),
+            Self::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+/// Every setting, by `section.key`, with its source. Later layers win.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    values: BTreeMap<String, (Value, Source)>,
+    /// The order of the reference, for people.
+    order: Vec<String>,
+}
+
+/// What the user gave, from the weakest layer to the strongest.
+#[derive(Debug, Clone, Default)]
+pub struct UserLayers {
+    /// Name and text of a configuration file.
+    pub file: Option<(String, String)>,
+    /// Environment variables that start with `HOMEOSTAT_`.
+    pub environment: Vec<(String, String)>,
+    /// Keys and values of flags, with the flag as written.
+    pub flags: Vec<(String, String, String)>,
+}
+
+impl Settings {
+    /// The reference alone.
+    pub fn defaults() -> Self {
+        let table: Table = DEFAULT_TOML.parse().expect("the embedded reference is tested to parse");
+        let mut this = Self { values: BTreeMap::new(), order: Vec::new() };
+        for (key, value) in leaves(&table) {
+            this.order.push(key.clone());
+            this.values.insert(key, (value, Source::Default));
+        }
+        this
+    }
+
+    /// All layers, the preset they name included.
+    pub fn resolve(layers: &UserLayers) -> Result<Self> {
+        let mut user = Self::defaults();
+        user.apply_user(layers)?;
+        let preset = user.preset()?;
+        let Some(preset) = preset else { return Ok(user) };
+        // The preset lies under what the user gave: start again with it below.
+        let mut settings = Self::defaults();
+        settings.apply_preset(&preset)?;
+        settings.apply_user(layers)?;
+        settings.apply(
+            "run.preset",
+            Value::String(preset.name.to_owned()),
+            user.source("run.preset"),
+        )?;
+        Ok(settings)
+    }
+
+    /// Every setting in the order of the reference.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value, &Source)> {
+        self.order.iter().map(|key| {
+            let (value, source) = &self.values[key];
+            (key.as_str(), value, source)
+        })
+    }
+
+    /// The settings as TOML, without those of algorithms that are not used.
+    pub fn to_toml(&self) -> String {
+        let used = self.values["run.algorithm"].0.as_str().unwrap_or_default().to_owned();
+        let mut table = Table::new();
+        for (key, value, _) in self.iter() {
+            let (section, name) = key.split_once('.').expect("every setting has a section");
+            if section == "run" || section == used {
+                let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+                section
+                    .as_table_mut()
+                    .expect("made a table above")
+                    .insert(name.to_owned(), value.clone());
+            }
+        }
+        toml::to_string(&table).expect("plain values")
+    }
+
+    /// Reads and checks every value.
+    pub fn validate(&self) -> Result<RunConfig> {
+        let run: RawRun = self.section("run")?;
+        let algorithm = self.algorithm(&run.algorithm)?;
+        let config = match algorithm {
+            Algorithm::Ppo => AlgorithmConfig::Ppo(self.section("ppo")?),
+            Algorithm::Dqn => AlgorithmConfig::Dqn(self.section("dqn")?),
+            Algorithm::Ddpg => AlgorithmConfig::Ddpg(self.section("ddpg")?),
+            Algorithm::QLearning => AlgorithmConfig::QLearning(self.section("q-learning")?),
+            Algorithm::Reinforce => AlgorithmConfig::Reinforce(self.section("reinforce")?),
+        };
+        config.validate().map_err(|error| self.with_source(error))?;
+        homeostat_env::make(&run.env)?;
+        for (key, value) in [
+            ("run.agents", run.agents),
+            ("run.steps", run.steps),
+            ("run.log_every", run.log_every),
+            ("run.checkpoint_every", run.checkpoint_every),
+        ] {
+            if value == 0 {
+                return Err(self.out_of_range(key, "it must be at least 1"));
+            }
+        }
+        let agents = u32::try_from(run.agents)
+            .map_err(|_| self.out_of_range("run.agents", "it must fit in 32 bits"))?;
+        let threads = match run.threads {
+            Threads::Count(0) => {
+                return Err(self.out_of_range("run.threads", "it must be at least 1, or \"auto\""));
+            }
+            Threads::Count(count) => Some(count),
+            Threads::Word(word) if word == "auto" => None,
+            Threads::Word(_) => {
+                return Err(self.out_of_range("run.threads", "it must be a number or \"auto\""));
+            }
+        };
+        let kernel = match run.kernel.as_str() {
+            "auto" => Kernel::best(),
+            name => Kernel::by_name(name).ok_or_else(|| {
+                let names: Vec<_> = Kernel::available().iter().map(Kernel::to_string).collect();
+                self.out_of_range(
+                    "run.kernel",
+                    &format!("this machine has {} and \"auto\"", names.join(", ")),
+                )
+            })?,
+        };
+        Ok(RunConfig {
+            env: run.env,
+            seed: run.seed,
+            agents,
+            steps: run.steps,
+            log_every: run.log_every,
+            checkpoint_every: run.checkpoint_every,
+            threads,
+            kernel,
+            algorithm: config,
+            toml: self.to_toml(),
+        })
+    }
+
+    fn apply_user(&mut self, layers: &UserLayers) -> Result<()> {
+        if let Some((name, text)) = &layers.file {
+            let source = Source::File(name.clone());
+            let table: Table = text.parse().map_err(|error: toml::de::Error| {
+                Error::Unreadable { source_text: source.to_string(), reason: error.to_string() }
+            })?;
+            for (key, value) in leaves(&table) {
+                self.apply(&key, value, source.clone())?;
+            }
+        }
+        for (variable, text) in &layers.environment {
+            let source = Source::Environment(variable.clone());
+            let key =
+                self.key_of_variable(variable).ok_or_else(|| self.unknown(variable, &source))?;
+            self.apply(&key, value_of_text(text), source)?;
+        }
+        for (key, text, flag) in &layers.flags {
+            self.apply(key, value_of_text(text), Source::Flag(flag.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn apply_preset(&mut self, preset: &presets::Preset) -> Result<()> {
+        let section = preset.config.algorithm().name();
+        let table = match &preset.config {
+            AlgorithmConfig::Ppo(config) => Table::try_from(config),
+            AlgorithmConfig::Dqn(config) => Table::try_from(config),
+            AlgorithmConfig::Ddpg(config) => Table::try_from(config),
+            AlgorithmConfig::QLearning(config) => Table::try_from(config),
+            AlgorithmConfig::Reinforce(config) => Table::try_from(config),
+        }
+        .expect("settings are plain values");
+        let source = Source::Preset(preset.name.to_owned());
+        let keys: Vec<_> = self
+            .order
+            .iter()
+            .filter(|key| key.starts_with(&format!("{section}.")))
+            .cloned()
+            .collect();
+        for key in keys {
+            let name = &key[section.len() + 1..];
+            let value = table.get(name).map_or(Value::String(OFF.to_owned()), shorten_floats);
+            self.apply(&key, value, source.clone())?;
+        }
+        self.apply("run.algorithm", Value::String(section.to_owned()), source)
+    }
+
+    fn preset(&self) -> Result<Option<presets::Preset>> {
+        let run: RawRun = self.section("run")?;
+        match run.preset.as_str() {
+            OFF => Ok(None),
+            "auto" => Ok(presets::for_task(self.algorithm(&run.algorithm)?, &run.env)),
+            name => {
+                let preset = presets::by_name(name).ok_or_else(|| {
+                    let names: Vec<_> = presets::all().iter().map(|preset| preset.name).collect();
+                    let hint = nearest(name, names.iter().copied());
+                    self.out_of_range(
+                        "run.preset",
+                        &format!("there are {}{hint}", names.join(", ")),
+                    )
+                })?;
+                // A preset of another algorithm than the one asked for would be ignored.
+                let asked = self.source("run.algorithm");
+                let own = preset.config.algorithm();
+                if asked != Source::Default && run.algorithm != own.name() {
+                    return Err(self.out_of_range(
+                        "run.preset",
+                        &format!("it is a preset of {}, not of {}", own.name(), run.algorithm),
+                    ));
+                }
+                Ok(Some(preset))
+            }
+        }
+    }
+
+    fn apply(&mut self, key: &str, value: Value, source: Source) -> Result<()> {
+        match self.values.get_mut(key) {
+            Some(slot) => {
+                *slot = (value, source);
+                Ok(())
+            }
+            None => Err(self.unknown(key, &source)),
+        }
+    }
+
+    fn source(&self, key: &str) -> Source {
+        self.values[key].1.clone()
+    }
+
+    /// One section, read by serde; whatever is off is left out.
+    fn section<T: for<'de> Deserialize<'de>>(&self, section: &str) -> Result<T> {
+        let prefix = format!("{section}.");
+        let mut table = Table::new();
+        for (key, (value, _)) in &self.values {
+            let Some(name) = key.strip_prefix(&prefix) else { continue };
+            if section == "run" || value.as_str() != Some(OFF) {
+                table.insert(name.to_owned(), value.clone());
+            }
+        }
+        // Value by value first, so that the message can name the one that is wrong.
+        T::deserialize(Value::Table(table.clone())).map_err(|error| {
+            let reason = error.to_string();
+            let culprit = self.culprit(section, &table, &reason);
+            let (key, source) = culprit.map_or((section.to_owned(), Source::Default), |key| {
+                (key.clone(), self.source(&key))
+            });
+            Error::Unreadable {
+                source_text: format!("{key} (from {source})"),
+                reason: reason.lines().next().unwrap_or_default().to_owned(),
+            }
+        })
+    }
+
+    /// The setting that made a section unreadable: the one that is not of the
+    /// default's type, or the only one that is not a default.
+    fn culprit(&self, section: &str, table: &Table, reason: &str) -> Option<String> {
+        let defaults = Self::defaults();
+        let changed: Vec<_> = table
+            .keys()
+            .map(|name| format!("{section}.{name}"))
+            .filter(|key| self.source(key) != Source::Default)
+            .collect();
+        let by_type =
+            changed.iter().find(|key| !same_type(&self.values[*key].0, &defaults.values[*key].0));
+        let by_name =
+            changed.iter().find(|key| reason.contains(&format!("`{}`", &key[section.len() + 1..])));
+        by_name.or(by_type).or(changed.first()).cloned()
+    }
+
+    fn algorithm(&self, name: &str) -> Result<Algorithm> {
+        Algorithm::by_name(name).ok_or_else(|| {
+            let names = Algorithm::ALL.map(Algorithm::name);
+            let hint = nearest(name, names.into_iter());
+            self.out_of_range("run.algorithm", &format!("there are {}{hint}", names.join(", ")))
+        })
+    }
+
+    fn out_of_range(&self, key: &str, expected: &str) -> Error {
+        let (value, source) = &self.values[key];
+        Error::OutOfRange {
+            key: key.to_owned(),
+            value: value.to_string(),
+            source_text: source.to_string(),
+            expected: expected.to_owned(),
+        }
+    }
+
+    fn with_source(&self, error: homeostat_rl::Error) -> Error {
+        match error {
+            homeostat_rl::Error::Setting { setting, expected, .. }
+                if self.values.contains_key(&setting) =>
+            {
+                self.out_of_range(&setting, expected)
+            }
+            other => other.into(),
+        }
+    }
+
+    fn unknown(&self, key: &str, source: &Source) -> Error {
+        let hint = match source {
+            Source::Environment(_) => {
+                let variables: Vec<_> = self.order.iter().map(|key| variable_of_key(key)).collect();
+                nearest(key, variables.iter().map(String::as_str))
+            }
+            _ => nearest(key, self.order.iter().map(String::as_str)),
+        };
+        Error::UnknownKey { key: key.to_owned(), source_text: source.to_string(), hint }
+    }
+
+    fn key_of_variable(&self, variable: &str) -> Option<String> {
+        self.order.iter().find(|key| variable_of_key(key) == variable).cloned()
+    }
+}
+
+/// A validated run.
+#[derive(Debug, Clone)]
+pub struct RunConfig {
+    /// Environment id.
+    pub env: String,
+    /// Root of all randomness.
+    pub seed: u64,
+    /// Independent learners.
+    pub agents: u32,
+    /// Steps of each agent.
+    pub steps: u64,
+    /// Steps between two lines of metrics.
+    pub log_every: u64,
+    /// Steps between two checkpoints.
+    pub checkpoint_every: u64,
+    /// Worker threads; all cores if absent.
+    pub threads: Option<usize>,
+    /// Kernel of the networks.
+    pub kernel: Kernel,
+    /// Algorithm and its settings.
+    pub algorithm: AlgorithmConfig,
+    /// The same as text, for the run folder.
+    pub toml: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRun {
+    algorithm: String,
+    env: String,
+    preset: String,
+    seed: u64,
+    agents: u64,
+    steps: u64,
+    log_every: u64,
+    checkpoint_every: u64,
+    threads: Threads,
+    kernel: String,
+}
+
+/// A number or a word; the only setting with two types.
+enum Threads {
+    Count(usize),
+    Word(String),
+}
+
+impl<'de> Deserialize<'de> for Threads {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Integer(count) => {
+                usize::try_from(count).map(Self::Count).map_err(serde::de::Error::custom)
+            }
+            Value::String(word) => Ok(Self::Word(word)),
+            other => Err(serde::de::Error::custom(format!(
+                "`threads` must be a number or \"auto\", got {other}"
+            ))),
+        }
+    }
+}
+
+/// `section.key` and value of every setting of a table of sections. A value may be
+/// a table itself (an enum with fields): only the first level is split.
+fn leaves(table: &Table) -> Vec<(String, Value)> {
+    let mut leaves = Vec::new();
+    for (section, value) in table {
+        match value {
+            Value::Table(inner) => {
+                leaves.extend(
+                    inner.iter().map(|(key, value)| (format!("{section}.{key}"), value.clone())),
+                );
+            }
+            other => leaves.push((section.clone(), other.clone())),
+        }
+    }
+    leaves
+}
+
+/// The text of a flag or variable as a TOML value; what is none is a string.
+fn value_of_text(text: &str) -> Value {
+    let parsed = format!("value = {text}").parse::<Table>();
+    match parsed.ok().and_then(|mut table| table.remove("value")) {
+        Some(value) => value,
+        None => Value::String(text.to_owned()),
+    }
+}
+
+fn variable_of_key(key: &str) -> String {
+    format!("HOMEOSTAT_{}", key.to_uppercase().replace(['.', '-'], "_"))
+}
+
+fn same_type(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| value.is_integer() || value.is_float();
+    a.same_type(b) || (number(a) && number(b))
+}
+
+/// 0.0003 in single precision is 0.0003000000142 in double: back to the short form.
+fn shorten_floats(value: &Value) -> Value {
+    match value {
+        Value::Float(number) => {
+            Value::Float((*number as f32).to_string().parse().unwrap_or(*number))
+        }
+        Value::Table(table) => Value::Table(
+            table.iter().map(|(key, value)| (key.clone(), shorten_floats(value))).collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+/// ", did you mean `...`?" if something is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known
+        .map(|name| (strsim::jaro_winkler(word, name), name))
+        .filter(|(similarity, _)| *similarity > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    near.map_or(String::new(), |(_, name)| format!(", did you mean `{name}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flag(key: &str, value: &str) -> (String, String, String) {
+        (key.to_owned(), value.to_owned(), format!("--set {key}"))
+    }
+
+    fn resolve(layers: UserLayers) -> Result<RunConfig> {
+        Settings::resolve(&layers)?.validate()
+    }
+
+    #[test]
+    fn the_reference_file_states_the_defaults_of_the_code() {
+        for algorithm in Algorithm::ALL {
+            let flags = vec![flag("run.algorithm", algorithm.name()), flag("run.preset", "off")];
+            let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+            assert_eq!(config.algorithm, algorithm.default_config());
+        }
+    }
+
+    #[test]
+    fn every_preset_arrives_unchanged() {
+        for preset in presets::all() {
+            let flags = vec![flag("run.preset", preset.name)];
+            let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+            assert_eq!(config.algorithm, preset.config, "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn flag_beats_environment_beats_file_beats_preset_beats_default() {
+        let mut layers = UserLayers {
+            file: Some((
+                "my.toml".to_owned(),
+                "[ppo]\nclip = 0.3\ngamma = 0.5\nepochs = 3\n".to_owned(),
+            )),
+            environment: vec![
+                ("HOMEOSTAT_PPO_CLIP".to_owned(), "0.4".to_owned()),
+                ("HOMEOSTAT_PPO_GAMMA".to_owned(), "0.6".to_owned()),
+            ],
+            flags: vec![flag("ppo.clip", "0.5"), flag("run.preset", "simppo")],
+        };
+        let settings = Settings::resolve(&layers).unwrap();
+        let check = |key: &str, value: &str, source: &str| {
+            let found = settings.iter().find(|(name, ..)| *name == key).unwrap();
+            assert_eq!(
+                (found.1.to_string().as_str(), found.2.to_string().as_str()),
+                (value, source),
+                "{key}"
+            );
+        };
+        check("ppo.clip", "0.5", "flag --set ppo.clip");
+        check("ppo.gamma", "0.6", "environment HOMEOSTAT_PPO_GAMMA");
+        check("ppo.epochs", "3", "file my.toml");
+        check("ppo.minibatch", "5", "preset simppo");
+        check("dqn.double", "true", "default");
+        layers.flags.clear();
+        assert!(resolve(layers).is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_the_nearest_word() {
+        let check = |layers: UserLayers, expect: &str| {
+            let error = resolve(layers).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        let flags = |flags: &[(&str, &str)]| UserLayers {
+            flags: flags.iter().map(|(key, value)| flag(key, value)).collect(),
+            ..UserLayers::default()
+        };
+        let file = |text: &str| UserLayers {
+            file: Some(("my.toml".to_owned(), text.to_owned())),
+            ..UserLayers::default()
+        };
+        check(
+            flags(&[("ppo.clipp", "0.1")]),
+            "unknown setting `ppo.clipp` from flag --set ppo.clipp, did you mean `ppo.clip`?",
+        );
+        check(
+            file("[ppo]\nepoch = 3"),
+            "unknown setting `ppo.epoch` from file my.toml, did you mean `ppo.epochs`?",
+        );
+        check(file("[ppo\n"), "cannot use file my.toml");
+        check(
+            flags(&[("ppo.clip", "-1")]),
+            "ppo.clip = -1 (from flag --set ppo.clip) is out of range",
+        );
+        check(flags(&[("ppo.clip", "nan")]), "ppo.clip = nan");
+        check(flags(&[("ppo.clip", "wide")]), "cannot use ppo.clip (from flag --set ppo.clip)");
+        check(flags(&[("run.steps", "0")]), "run.steps = 0");
+        check(flags(&[("run.seed", "-3")]), "run.seed (from flag --set run.seed)");
+        check(flags(&[("run.env", "classic/cartpol-v1")]), "did you mean `classic/cartpole-v1`?");
+        check(flags(&[("run.algorithm", "pppo")]), "did you mean `ppo`?");
+        check(flags(&[("run.preset", "simpo")]), "did you mean `simppo`?");
+        check(
+            flags(&[("run.algorithm", "dqn"), ("run.preset", "simppo")]),
+            "it is a preset of ppo, not of dqn",
+        );
+        check(flags(&[("run.kernel", "avx1024")]), "this machine has");
+        let environment = vec![("HOMEOSTAT_PPO_CLIPP".to_owned(), "1".to_owned())];
+        check(
+            UserLayers { environment, ..UserLayers::default() },
+            "did you mean `HOMEOSTAT_PPO_CLIP`?",
+        );
+    }
+
+    #[test]
+    fn the_written_config_reads_back_as_the_same_run() {
+        let flags =
+            vec![flag("run.preset", "simppo"), flag("ppo.clip", "0.1"), flag("run.seed", "9")];
+        let first = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+        let file = Some(("config.toml".to_owned(), first.toml.clone()));
+        let second = resolve(UserLayers { file, ..UserLayers::default() }).unwrap();
+        assert_eq!(
+            (second.algorithm, second.seed, second.toml),
+            (first.algorithm, 9, first.toml.clone())
+        );
+    }
+}

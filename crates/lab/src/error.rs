@@ -1,0 +1,95 @@
+//! What a user of the workbench can get wrong, and what the disk can.
+
+use std::path::PathBuf;
+
+/// An error with the value and the way out in its text.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A key that no setting has.
+    #[error("unknown setting `{key}` from {source_text}{hint}")]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// Where it was written.
+        source_text: String,
+        /// ", did you mean ...?"
+        hint: String,
+    },
+    /// A setting whose value cannot be read.
+    #[error("cannot use {source_text}: {reason}")]
+    Unreadable {
+        /// Where it was written.
+        source_text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A value outside its range.
+    #[error("{key} = {value} (from {source_text}) is out of range: {expected}")]
+    OutOfRange {
+        /// The setting.
+        key: String,
+        /// Its value.
+        value: String,
+        /// Where it was written.
+        source_text: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// A file that cannot be read or written.
+    #[error("cannot {action} {path}: {reason}")]
+    File {
+        /// What was tried: `read`, `write`, `create`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A folder that is no run.
+    #[error("{path} is not a run folder: {reason}")]
+    NotARun {
+        /// Which folder.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// No checkpoint of a run can be loaded.
+    #[error("no checkpoint in {path} can be loaded: {reason}")]
+    NoCheckpoint {
+        /// Which folder.
+        path: PathBuf,
+        /// Why each was refused.
+        reason: String,
+    },
+    /// A threshold that cannot be understood.
+    #[error(
+        "threshold `{text}` is not of the form `METRIC < NUMBER` (also <=, >, >=, ==): {reason}"
+    )]
+    Threshold {
+        /// As written.
+        text: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Nothing to draw.
+    #[error("cannot draw learning curves: {reason}")]
+    Curves {
+        /// Why not.
+        reason: String,
+    },
+    /// An error of a learner.
+    #[error(transparent)]
+    Learner(#[from] homeostat_rl::Error),
+    /// An error of a world.
+    #[error(transparent)]
+    World(#[from] homeostat_env::Error),
+    /// State that does not fit.
+    #[error(transparent)]
+    State(#[from] homeostat_core::Error),
+    /// A damaged file.
+    #[error(transparent)]
+    Damaged(#[from] homeostat_nn::Error),
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,240 @@
+//! One training run from start to end: rounds, metrics, checkpoints, policies,
+//! summary. Whoever watches gets every round and may ask to stop.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::config::{RunConfig, Settings, UserLayers};
+use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming};
+use crate::run_folder::RunFolder;
+use crate::statistics::Summary;
+use crate::trainer::{AgentRound, TimeSplit, Trainer};
+use crate::{Error, Result};
+
+/// Whoever watches a run.
+pub trait Watcher {
+    /// After every round.
+    fn round(&mut self, progress: &Progress<'_>);
+
+    /// Something worth a line.
+    fn note(&mut self, text: &str);
+
+    /// Asked after every round; true ends the run with a checkpoint.
+    fn wants_to_stop(&self) -> bool;
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// Steps of each agent so far.
+    pub step: u64,
+    /// Steps of each agent in all.
+    pub total_steps: u64,
+    /// The round of every agent.
+    pub agents: &'a [AgentRound],
+    /// What the clock says.
+    pub timing: RoundTiming,
+}
+
+impl Progress<'_> {
+    /// Mean over agents of the mean return of their last hundred episodes.
+    pub fn recent_return(&self) -> Option<f64> {
+        let returns: Vec<f64> =
+            self.agents.iter().filter_map(|agent| agent.recent_return).collect();
+        Summary::of(&returns).map(|summary| summary.mean)
+    }
+}
+
+/// A run that is ready to go.
+pub struct Training {
+    config: RunConfig,
+    folder: RunFolder,
+    trainer: Trainer,
+    writers: MetricWriters,
+    last: Vec<AgentRound>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingSummary {
+    /// Figures that follow from the seed, for `summary.json` and the terminal.
+    pub figures: Value,
+    /// Figures of the clock.
+    pub timing: Value,
+    /// Errors of agents that stopped.
+    pub stopped: Vec<String>,
+}
+
+impl Training {
+    /// A new run in a new folder.
+    pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {
+        let trainer = Trainer::new(&config)?;
+        let folder = RunFolder::create(path)?;
+        folder.write("config.toml", config.toml.as_bytes())?;
+        let facts = json!({
+            "homeostat": env!("CARGO_PKG_VERSION"),
+            "algorithm": config.algorithm.algorithm().name(),
+            "env": config.env,
+            "seed": config.seed,
+            "agents": config.agents,
+            "kernel": config.kernel.to_string(),
+        });
+        folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
+        let writers = MetricWriters::open(&folder, extra, 0)?;
+        Ok(Self { config, folder, trainer, writers, last: Vec::new() })
+    }
+
+    /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
+    /// budget. Without any checkpoint the run starts again in its folder.
+    pub fn resume(
+        path: &Path,
+        steps: Option<u64>,
+        extra: ExtraWriters,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Self> {
+        let folder = RunFolder::open(path)?;
+        let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
+        let name = folder.file("config.toml").display().to_string();
+        let flags =
+            steps.map(|steps| ("run.steps".to_owned(), steps.to_string(), "--steps".to_owned()));
+        let layers = UserLayers {
+            file: Some((name, text)),
+            flags: flags.into_iter().collect(),
+            ..UserLayers::default()
+        };
+        let config = Settings::resolve(&layers)?.validate()?;
+        let trainer = match folder.newest_checkpoint() {
+            Ok(found) => {
+                for refused in &found.refused {
+                    watcher.note(&format!("passed over a damaged checkpoint: {refused}"));
+                }
+                watcher.note(&format!(
+                    "going on from step {} ({})",
+                    found.step,
+                    found.path.display()
+                ));
+                Trainer::restore(&config, &found.bytes)?
+            }
+            Err(Error::NoCheckpoint { reason, .. }) if reason == "there is none" => {
+                watcher.note("there is no checkpoint yet: starting from the beginning");
+                Trainer::new(&config)?
+            }
+            Err(error) => return Err(error),
+        };
+        folder.write("config.toml", config.toml.as_bytes())?;
+        let writers = MetricWriters::open(&folder, extra, trainer.step())?;
+        Ok(Self { config, folder, trainer, writers, last: Vec::new() })
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// The run's settings.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// Trains until the budget is spent or the watcher wants to stop. Either way a
+    /// checkpoint, the policies and a summary are written.
+    pub fn run(mut self, watcher: &mut dyn Watcher) -> Result<TrainingSummary> {
+        let start = Instant::now();
+        let first_step = self.trainer.step();
+        let mut split = TimeSplit::default();
+        let mut next_checkpoint = next_multiple(first_step, self.config.checkpoint_every);
+        let mut interrupted = false;
+        while !self.trainer.is_done() && !interrupted {
+            let (before, began) = (self.trainer.step(), Instant::now());
+            // Rounds end on the same steps whether or not a run was interrupted.
+            let until = next_multiple(before, self.config.log_every);
+            let (rounds, time) = self.trainer.round(until - before);
+            let step = self.trainer.step();
+            let steps = (step - before) * self.trainer.agents() as u64;
+            let timing = RoundTiming {
+                elapsed_s: start.elapsed().as_secs_f64(),
+                steps_per_s: steps as f64 / began.elapsed().as_secs_f64(),
+                split: time,
+            };
+            split.world += time.world;
+            split.inference += time.inference;
+            split.update += time.update;
+            self.writers.write(step, &rounds, &timing)?;
+            watcher.round(&Progress {
+                step,
+                total_steps: self.config.steps,
+                agents: &rounds,
+                timing,
+            });
+            for round in &rounds {
+                let is_new = !self
+                    .last
+                    .iter()
+                    .any(|last| last.agent == round.agent && last.stopped.is_some());
+                if let (Some(reason), true) = (&round.stopped, is_new) {
+                    watcher.note(reason);
+                }
+            }
+            self.last = rounds;
+            interrupted = watcher.wants_to_stop() && !self.trainer.is_done();
+            if step >= next_checkpoint || interrupted || self.trainer.is_done() {
+                self.folder.write_checkpoint(step, &self.trainer.checkpoint())?;
+                next_checkpoint = next_multiple(step, self.config.checkpoint_every);
+            }
+        }
+        self.finish(interrupted, first_step, start, split)
+    }
+
+    fn finish(
+        self,
+        interrupted: bool,
+        first_step: u64,
+        start: Instant,
+        split: TimeSplit,
+    ) -> Result<TrainingSummary> {
+        for (agent, policy) in self.trainer.policies() {
+            self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+        }
+        let returns: Vec<f64> = self.last.iter().filter_map(|round| round.recent_return).collect();
+        let summary = Summary::of(&returns);
+        let stopped: Vec<String> =
+            self.last.iter().filter_map(|round| round.stopped.clone()).collect();
+        let status = match (interrupted, stopped.is_empty()) {
+            (true, _) => "interrupted",
+            (false, true) => "finished",
+            (false, false) => "agents stopped",
+        };
+        let figures = json!({
+            "status": status,
+            "algorithm": self.config.algorithm.algorithm().name(),
+            "env": self.config.env,
+            "seed": self.config.seed,
+            "agents": self.trainer.agents(),
+            "agents_stopped": stopped.len(),
+            "steps": self.trainer.step(),
+            "episodes": self.last.iter().map(|round| round.episodes).sum::<u64>(),
+            "return_mean": summary.map(|summary| summary.mean),
+            "return_interval": summary.map(|summary| summary.interval),
+            "return_min": summary.map(|summary| summary.min),
+            "return_max": summary.map(|summary| summary.max),
+        });
+        self.folder.write("summary.json", format!("{figures:#}\n").as_bytes())?;
+        let elapsed = start.elapsed().as_secs_f64();
+        let steps = (self.trainer.step() - first_step) * self.trainer.agents() as u64;
+        let timing = json!({
+            "elapsed_s": elapsed,
+            "steps_per_s": steps as f64 / elapsed,
+            "world_s": split.world.as_secs_f64(),
+            "inference_s": split.inference.as_secs_f64(),
+            "update_s": split.update.as_secs_f64(),
+        });
+        Ok(TrainingSummary { figures, timing, stopped })
+    }
+}
+
+/// The next multiple of `unit` above `step`.
+fn next_multiple(step: u64, unit: u64) -> u64 {
+    (step / unit + 1).saturating_mul(unit)
+}
