@@ -1,6 +1,7 @@
 //! Deep deterministic policy gradient (Lillicrap et al., 2016), as in Algorithm
 //! 3.3 of the FIRM chapter: a critic of state and action, an actor that climbs it,
-//! and slow copies of both as targets.
+//! and slow copies of both as targets. Deviation: the text gives FIRM's critic 23
+//! inputs, more than its state and action together; ours takes state and action.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ pub struct DdpgConfig {
     pub noise: NoiseConfig,
     /// Factor on the noise at the start.
     pub exploration_start: f32,
-    /// What the factor loses with each step, down to `exploration_end`.
+    /// What the factor loses with each step, down to `exploration_end`. Deviation:
+    /// table 3.3 only names a decay of 1e-6; taking it off the factor is our reading.
     pub exploration_decay: f32,
     /// Factor on the noise at the end.
     pub exploration_end: f32,

@@ -29,8 +29,8 @@ pub struct PpoConfig {
     pub steps_per_update: usize,
     /// Passes over the steps of one update.
     pub epochs: usize,
-    /// Steps in one gradient. What does not fill a last minibatch sits out the
-    /// epoch; the next epoch shuffles anew.
+    /// Steps in one gradient. Deviation: what does not fill a last minibatch sits out
+    /// the epoch, since a few rows have no useful deviation; the next one shuffles anew.
     pub minibatch: usize,
     /// Widths of the hidden layers, of actor and critic alike.
     pub hidden: Vec<usize>,

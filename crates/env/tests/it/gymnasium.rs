@@ -1,7 +1,7 @@
 //! The classic worlds beside the originals: the same spaces and limits, and from
 //! the same state the same consequences of the same actions.
 //!
-//! `./test` sets `HOMEOSTAT_PYTHON` to a Python with Gymnasium 1.4.0.
+//! `./test` sets `HOMEOSTAT_TEST_PYTHON` to a Python with Gymnasium 1.4.0.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -268,11 +268,11 @@ fn ends(value: &Value) -> Vec<f32> {
 /// The peer's answer, or nothing if no Python was named.
 fn ask_gymnasium(request: &Value) -> Option<Value> {
     #[expect(clippy::disallowed_methods, reason = "which Python to test against is no config")]
-    let python = std::env::var("HOMEOSTAT_PYTHON");
+    let python = std::env::var("HOMEOSTAT_TEST_PYTHON");
     let Ok(python) = python else {
         #[expect(clippy::disallowed_macros, reason = "a skipped comparison must be seen")]
         {
-            eprintln!("not compared with Gymnasium: run ./test, which sets HOMEOSTAT_PYTHON");
+            eprintln!("not compared with Gymnasium: run ./test, which sets HOMEOSTAT_TEST_PYTHON");
         }
         return None;
     };
@@ -282,7 +282,7 @@ fn ask_gymnasium(request: &Value) -> Option<Value> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("HOMEOSTAT_PYTHON={python} does not start: {error}"));
+        .unwrap_or_else(|error| panic!("HOMEOSTAT_TEST_PYTHON={python} does not start: {error}"));
     let mut stdin = child.stdin.take().expect("stdin is piped");
     stdin.write_all(request.to_string().as_bytes()).expect("the peer reads its request");
     drop(stdin);

@@ -1,0 +1,83 @@
+//! `homeostat config`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use homeostat_lab::DEFAULT_TOML;
+use homeostat_rl::presets;
+use serde_json::json;
+
+use crate::Ending;
+use crate::options::SettingOptions;
+use crate::output::{Output, print, print_records};
+
+/// Look at settings and check them.
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Every setting of a run, its value, and the place it came from.
+    Show {
+        #[command(flatten)]
+        settings: SettingOptions,
+        /// Also the settings of algorithms that this run does not use.
+        #[arg(long)]
+        all: bool,
+        /// Form of the result.
+        #[arg(long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Check a file of settings without running anything.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Named sets of settings and where their numbers come from.
+    Presets {
+        /// Form of the result.
+        #[arg(long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// The commented reference of every setting, to start a file of your own.
+    Default,
+}
+
+pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Ending> {
+    match command {
+        ConfigCommand::Show { settings, all, output } => {
+            let settings = settings.resolve()?;
+            let used = settings.validate()?.algorithm.algorithm().name();
+            let is_shown =
+                |key: &str| *all || key.starts_with("run.") || key.starts_with(&format!("{used}."));
+            let records: Vec<_> = settings
+                .iter()
+                .filter(|(key, ..)| is_shown(key))
+                .map(|(key, value, source)| {
+                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    json!({ "setting": key, "value": value, "from": source.to_string() })
+                })
+                .collect();
+            print_records(*output, &records);
+        }
+        ConfigCommand::Check { file } => {
+            let settings =
+                SettingOptions { config: Some(file.clone()), ..SettingOptions::default() };
+            settings.resolve()?.validate()?;
+            print(&format!("{} is good\n", file.display()));
+        }
+        ConfigCommand::Presets { output } => {
+            let records: Vec<_> = presets::all()
+                .iter()
+                .map(|preset| {
+                    json!({
+                        "preset": preset.name,
+                        "algorithm": preset.config.algorithm().name(),
+                        "task": preset.task,
+                        "source": preset.source,
+                    })
+                })
+                .collect();
+            print_records(*output, &records);
+        }
+        ConfigCommand::Default => print(DEFAULT_TOML),
+    }
+    Ok(Ending::Done)
+}

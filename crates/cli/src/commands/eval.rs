@@ -1,0 +1,131 @@
+//! `homeostat eval`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use homeostat_lab::{Evaluation, EvaluationConfig, RunFolder, Summary, evaluate};
+use homeostat_nn::Kernel;
+use homeostat_rl::{Policy, Sampling};
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::commands::train::{crossed, parse_thresholds};
+use crate::options::use_threads;
+use crate::output::{Output, print_record, print_records};
+
+/// Play the policies of a run, or of one policy file.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  homeostat eval runs/ppo-cartpole-v1-seed1\n  homeostat eval runs/ppo-cartpole-v1-seed1/policies/agent-0.policy --episodes 1000\n  homeostat eval RUN --output json --fail-if 'return_mean < 475'"
+)]
+pub(crate) struct EvalArguments {
+    /// A run folder or a .policy file.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Episodes of each policy.
+    #[arg(long, default_value_t = 100)]
+    episodes: usize,
+    /// Seed of the worlds; apart from the seeds of training.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Draw actions from the policy instead of taking the most probable.
+    #[arg(long)]
+    stochastic: bool,
+    /// A row for each agent instead of the summary.
+    #[arg(long)]
+    per_agent: bool,
+    /// Exit with 99 if the summary crosses this, as 'return_mean < 475'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+    /// Worker threads.
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
+    let thresholds = parse_thresholds(&arguments.fail_if)?;
+    use_threads(arguments.threads)?;
+    let policies = load_policies(&arguments.run)?;
+    let config = EvaluationConfig {
+        episodes: arguments.episodes,
+        seed: arguments.seed,
+        sampling: if arguments.stochastic { Sampling::Stochastic } else { Sampling::Greedy },
+        kernel: Kernel::best(),
+    };
+    let evaluations = evaluate(policies, &config)?;
+    let figures = summary_record(&evaluations, arguments.episodes);
+    if arguments.per_agent {
+        print_records(arguments.output, &evaluations.iter().map(agent_record).collect::<Vec<_>>());
+    } else {
+        print_record(arguments.output, &figures);
+    }
+    crossed(&thresholds, &figures)
+}
+
+/// The policies of a run folder, or the one of a file.
+pub(crate) fn load_policies(path: &Path) -> anyhow::Result<Vec<(String, Policy)>> {
+    let files = if path.is_file() {
+        vec![path.to_owned()]
+    } else {
+        RunFolder::open(path)?.policy_files()?
+    };
+    if files.is_empty() {
+        return Err(homeostat_lab::Error::NotARun {
+            path: path.to_owned(),
+            reason: "it has no policies yet; they are written when training ends or is interrupted"
+                .to_owned(),
+        }
+        .into());
+    }
+    files
+        .iter()
+        .map(|file| {
+            let failed = || format!("failed to load policy {}", file.display());
+            let bytes = std::fs::read(file).with_context(failed)?;
+            let policy = Policy::from_bytes(&bytes).with_context(failed)?;
+            let name = file
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            Ok((name, policy))
+        })
+        .collect()
+}
+
+/// All agents together. With several agents the interval is that of their means:
+/// episodes of one agent are not independent evidence about the algorithm.
+pub(crate) fn summary_record(evaluations: &[Evaluation], episodes: usize) -> Value {
+    let means: Vec<f64> = evaluations.iter().map(|evaluation| evaluation.summary().mean).collect();
+    let lengths: Vec<f64> =
+        evaluations.iter().flat_map(|evaluation| evaluation.lengths.iter().copied()).collect();
+    let over = match evaluations {
+        [only] => only.summary(),
+        _ => Summary::of(&means).expect("at least one policy was loaded"),
+    };
+    json!({
+        "agents": evaluations.len(),
+        "episodes": episodes,
+        "return_mean": over.mean,
+        "return_interval": over.interval,
+        "return_min": over.min,
+        "return_max": over.max,
+        "length_mean": Summary::of(&lengths).map(|summary| summary.mean),
+    })
+}
+
+fn agent_record(evaluation: &Evaluation) -> Value {
+    let summary = evaluation.summary();
+    json!({
+        "agent": evaluation.name,
+        "episodes": summary.count,
+        "return_mean": summary.mean,
+        "return_interval": summary.interval,
+        "return_min": summary.min,
+        "return_max": summary.max,
+        "length_mean": Summary::of(&evaluation.lengths).map(|lengths| lengths.mean),
+    })
+}

@@ -1,0 +1,37 @@
+//! `homeostat plot`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use homeostat_lab::{RunFolder, draw_curves, read_curves};
+
+use crate::Ending;
+use crate::output::print;
+
+/// Draw learning curves of runs as an SVG picture.
+#[derive(Args)]
+#[command(
+    after_help = "Runs of one algorithm and environment become one curve with a band: the 95 % interval of\nthe mean over their agents.\n\nExample:\n  homeostat plot runs/ppo-* --goal 475 --out cartpole.svg"
+)]
+pub(crate) struct PlotArguments {
+    /// Run folders.
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// The picture.
+    #[arg(long, value_name = "FILE", default_value = "curves.svg")]
+    out: PathBuf,
+    /// A dashed line at this return; may be given several times.
+    #[arg(long, allow_hyphen_values = true)]
+    goal: Vec<f64>,
+    /// The title.
+    #[arg(long, default_value = "Learning curves")]
+    title: String,
+}
+
+pub(crate) fn run(arguments: &PlotArguments) -> anyhow::Result<Ending> {
+    let runs =
+        arguments.runs.iter().map(|path| RunFolder::open(path)).collect::<Result<Vec<_>, _>>()?;
+    draw_curves(&arguments.title, &read_curves(&runs)?, &arguments.goal, &arguments.out)?;
+    print(&format!("{}\n", arguments.out.display()));
+    Ok(Ending::Done)
+}

@@ -1,0 +1,136 @@
+//! `homeostat train`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use homeostat_lab::{ExtraWriters, RunConfig, RunFolder, Threshold, Training, TrainingSummary};
+use serde_json::Value;
+
+use crate::Ending;
+use crate::options::{SettingOptions, use_threads};
+use crate::output::{Output, print_record};
+use crate::progress::{LiveView, thousands};
+
+/// Train agents and keep everything in a run folder.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
+)]
+pub(crate) struct TrainArguments {
+    #[command(flatten)]
+    settings: SettingOptions,
+    /// The run folder; by default a new one under runs/.
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    run_dir: Option<PathBuf>,
+    /// Go on with this run from its newest whole checkpoint; --steps may raise its budget.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["algorithm", "env", "seed", "agents", "preset", "config", "set"])]
+    resume: Option<PathBuf>,
+    /// Also write metrics.csv.
+    #[arg(long)]
+    csv: bool,
+    /// Also write TensorBoard event files.
+    #[arg(long)]
+    tensorboard: bool,
+    /// Exit with 99 if the summary crosses this, as 'return_mean < 475'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+    /// Form of the summary.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+    /// No progress, only the summary.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
+    let thresholds = parse_thresholds(&arguments.fail_if)?;
+    let extra = ExtraWriters { csv: arguments.csv, tensorboard: arguments.tensorboard };
+    let mut view = LiveView::new(arguments.quiet)?;
+    let training = match &arguments.resume {
+        Some(path) => Training::resume(path, arguments.settings.steps, extra, &mut view)?,
+        None => {
+            let config = arguments.settings.resolve()?.validate()?;
+            let path = arguments
+                .run_dir
+                .clone()
+                .unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &run_name(&config)));
+            Training::start(config, &path, extra)?
+        }
+    };
+    use_threads(arguments.settings.threads.or(training.config().threads))?;
+    if !arguments.quiet {
+        eprintln!("{}", describe(&training));
+    }
+    let folder = training.folder().path().to_owned();
+    let summary = training.run(&mut view)?;
+    report(&summary, &folder, arguments.output, arguments.quiet);
+    finish(&summary, &thresholds)
+}
+
+/// The thresholds of `--fail-if`, refused before any work is done.
+pub(crate) fn parse_thresholds(texts: &[String]) -> anyhow::Result<Vec<Threshold>> {
+    texts.iter().map(|text| Ok(Threshold::parse(text)?)).collect()
+}
+
+/// Whether a threshold was crossed; says which.
+pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<Ending> {
+    let mut ending = Ending::Done;
+    for threshold in texts {
+        if threshold.is_crossed_by(figures)? {
+            eprintln!("threshold crossed: {threshold}");
+            ending = Ending::ThresholdCrossed;
+        }
+    }
+    Ok(ending)
+}
+
+fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
+    let ending = crossed(thresholds, &summary.figures)?;
+    match summary.stopped.as_slice() {
+        [] => Ok(ending),
+        [first, ..] => {
+            let stopped = anyhow::anyhow!("{first}");
+            Err(stopped).with_context(|| {
+                format!("{} agents stopped early; the first", summary.stopped.len())
+            })
+        }
+    }
+}
+
+fn report(summary: &TrainingSummary, folder: &Path, output: Output, quiet: bool) {
+    let mut record = summary.figures.clone();
+    if let Some(fields) = record.as_object_mut() {
+        fields.insert("run".to_owned(), Value::String(folder.display().to_string()));
+    }
+    if !quiet {
+        let figure = |name: &str| summary.timing[name].as_f64().unwrap_or(0.0);
+        eprintln!("{:.1} s, {} steps/s", figure("elapsed_s"), thousands(figure("steps_per_s")));
+    }
+    print_record(output, &record);
+    if summary.figures["status"] == "interrupted" {
+        eprintln!("go on with: homeostat train --resume {}", folder.display());
+    }
+}
+
+fn describe(training: &Training) -> String {
+    let config = training.config();
+    format!(
+        "training {} on {}: {} agent{}, {} steps each, seed {}, kernel {}, {} threads, into {}",
+        config.algorithm.algorithm().name(),
+        config.env,
+        config.agents,
+        if config.agents == 1 { "" } else { "s" },
+        config.steps,
+        config.seed,
+        config.kernel,
+        rayon::current_num_threads(),
+        training.folder().path().display(),
+    )
+}
+
+/// `ppo-cartpole-v1-seed7`.
+fn run_name(config: &RunConfig) -> String {
+    let env = config.env.split_once('/').map_or(config.env.as_str(), |(_, name)| name);
+    format!("{}-{env}-seed{}", config.algorithm.algorithm().name(), config.seed)
+}

@@ -1,0 +1,97 @@
+//! `homeostat`: the command line. It parses, calls the workbench and shows what
+//! came of it: results on standard output, everything else on standard error.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod options;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{bench, config, demo, env, eval, plot, train};
+
+/// Learning controllers that keep services inside their latency objectives at the
+/// lowest cost.
+#[derive(Parser)]
+#[command(
+    version,
+    propagate_version = true,
+    after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a table\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train agents live on CartPole, evaluate them and draw their learning curve.
+    Demo(demo::DemoArguments),
+    /// Train agents and keep everything in a run folder.
+    Train(train::TrainArguments),
+    /// Play the policies of a run, or of one policy file.
+    Eval(eval::EvalArguments),
+    /// Draw learning curves of runs as an SVG picture.
+    Plot(plot::PlotArguments),
+    /// Look at environments.
+    #[command(subcommand)]
+    Env(env::EnvCommand),
+    /// Look at settings and check them.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Measure speed.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+}
+
+/// How a command that did not fail ended.
+enum Ending {
+    Done,
+    ThresholdCrossed,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
+        Command::Eval(arguments) => eval::run(&arguments),
+        Command::Plot(arguments) => plot::run(&arguments),
+        Command::Env(command) => env::run(&command),
+        Command::Config(command) => config::run(&command),
+        Command::Bench(command) => bench::run(&command),
+    };
+    match result {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::ThresholdCrossed) => ExitCode::from(99),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
+        }
+    }
+}
+
+/// Whether the user can mend it by calling differently.
+fn is_usage(error: &anyhow::Error) -> bool {
+    use homeostat_lab::Error;
+    matches!(
+        error.downcast_ref::<Error>(),
+        Some(
+            Error::UnknownKey { .. }
+                | Error::Unreadable { .. }
+                | Error::OutOfRange { .. }
+                | Error::Threshold { .. }
+                | Error::NotARun { .. }
+                | Error::World(
+                    homeostat_env::Error::UnknownId { .. }
+                        | homeostat_env::Error::MalformedId { .. }
+                )
+                | Error::Learner(
+                    homeostat_rl::Error::Unsuited { .. } | homeostat_rl::Error::Setting { .. }
+                )
+        )
+    )
+}

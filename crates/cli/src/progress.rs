@@ -1,0 +1,117 @@
+//! A run as it goes: a live line on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use homeostat_lab::{Progress, Watcher};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time between two plain lines.
+const PLAIN_EVERY: Duration = Duration::from_secs(2);
+
+/// Shows progress and listens for Ctrl-C.
+pub(crate) struct LiveView {
+    interrupted: Arc<AtomicBool>,
+    shape: Shape,
+    quiet: bool,
+}
+
+enum Shape {
+    Bar(ProgressBar),
+    Plain { last: Option<Instant> },
+}
+
+impl LiveView {
+    /// A view for this terminal. The first Ctrl-C asks the run to stop in order,
+    /// the second ends the program at once.
+    pub(crate) fn new(quiet: bool) -> anyhow::Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&interrupted);
+        ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+        })
+        .context("failed to listen for Ctrl-C")?;
+        let shape = if std::io::stderr().is_terminal() && !quiet {
+            let bar =
+                ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(10));
+            let style =
+                ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3}%  {msg}  eta {eta}")
+                    .context("failed to lay out the progress bar")?;
+            bar.set_style(style);
+            Shape::Bar(bar)
+        } else {
+            Shape::Plain { last: None }
+        };
+        Ok(Self { interrupted, shape, quiet })
+    }
+}
+
+impl Watcher for LiveView {
+    fn round(&mut self, progress: &Progress<'_>) {
+        if self.quiet {
+            return;
+        }
+        match &mut self.shape {
+            Shape::Bar(bar) => {
+                bar.set_length(progress.total_steps);
+                bar.set_position(progress.step);
+                bar.set_message(describe(progress));
+                if progress.step >= progress.total_steps {
+                    bar.finish();
+                }
+            }
+            Shape::Plain { last } => {
+                let is_due = last.is_none_or(|last| last.elapsed() >= PLAIN_EVERY);
+                if is_due || progress.step >= progress.total_steps {
+                    *last = Some(Instant::now());
+                    eprintln!(
+                        "step {}/{}  {}",
+                        progress.step,
+                        progress.total_steps,
+                        describe(progress)
+                    );
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        match &self.shape {
+            Shape::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
+            Shape::Plain { .. } => eprintln!("{text}"),
+        }
+    }
+
+    fn wants_to_stop(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+}
+
+/// Return, speed, and where the time goes.
+fn describe(progress: &Progress<'_>) -> String {
+    let split = progress.timing.split;
+    let total = (split.world + split.inference + split.update).as_secs_f64().max(1e-9);
+    let percent = |part: Duration| 100.0 * part.as_secs_f64() / total;
+    let reached =
+        progress.recent_return().map_or("-".to_owned(), |reached| format!("{reached:.1}"));
+    format!(
+        "return {reached:>7}  {:>9} steps/s  world {:.0}% inference {:.0}% update {:.0}%",
+        thousands(progress.timing.steps_per_s),
+        percent(split.world),
+        percent(split.inference),
+        percent(split.update),
+    )
+}
+
+/// 1234567 as 1,234,567.
+pub(crate) fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let grouped =
+        digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+    grouped.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,109 @@
+//! Wrong calls end with a clear word, the right code, and nothing half done.
+
+use crate::homeostat::Workplace;
+
+/// Calls, and expects this exit code and this part of the message.
+fn refused(place: &Workplace, arguments: &str, code: i32, expect: &str) {
+    let called = place.call(arguments);
+    assert_eq!(called.code, Some(code), "{arguments}: {}{}", called.stdout, called.stderr);
+    assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
+    assert!(!called.stderr.contains("panicked"), "{arguments}: {}", called.stderr);
+}
+
+#[test]
+fn usage_errors_name_the_value_and_the_nearest_word() {
+    let place = Workplace::new();
+    let check = |arguments: &str, expect: &str| refused(&place, arguments, 2, expect);
+    check("tarin", "unrecognized subcommand 'tarin'");
+    check("train ppo --sede 3", "'--seed'");
+    check("train pppo", "did you mean `ppo`?");
+    check("train ppo --env classic/cartpol-v1", "did you mean `classic/cartpole-v1`?");
+    check("train ppo --set ppo.clipp=1", "did you mean `ppo.clip`?");
+    check("train ppo --set ppo.clip", "KEY=VALUE");
+    check(
+        "train ppo --set ppo.gamma=1.5",
+        "ppo.gamma = 1.5 (from flag --set ppo.gamma) is out of range",
+    );
+    check("train ppo --set ppo.hidden=[]x", "cannot use ppo.hidden");
+    check("train ppo --steps 0", "run.steps = 0");
+    check("train ppo --agents 0", "run.agents = 0");
+    check("train ppo --threads 0", "run.threads = 0");
+    check("train ppo --seed minus", "invalid value 'minus'");
+    check("train dqn --env classic/pendulum-v1", "dqn cannot learn on classic/pendulum-v1");
+    check("train ddpg", "ddpg cannot learn on classic/cartpole-v1");
+    check("train q-learning", "try ppo or dqn");
+    check("env card nowhere", "unknown environment `nowhere`");
+    check("eval nowhere", "nowhere is not a run folder: it does not exist");
+    check("plot nowhere", "nowhere is not a run folder");
+    check("bench learn --minibatch 0", "it must lie from 1 to 200");
+    check("bench learn --kernel sse", "this machine has");
+    assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+}
+
+#[test]
+fn a_broken_settings_file_is_refused_with_its_name() {
+    let place = Workplace::new();
+    for (content, expect) in [
+        ("[ppo\n", "file my.toml"),
+        ("[ppo]\nclipp = 1\n", "unknown setting `ppo.clipp` from file my.toml"),
+        ("[pppo]\nclip = 1\n", "unknown setting `pppo.clip`"),
+        ("clip = 1\n", "unknown setting `clip`"),
+        ("[ppo]\nclip = \"wide\"\n", "ppo.clip (from file my.toml)"),
+        ("[run]\nseed = -1\n", "run.seed (from file my.toml)"),
+        ("[ppo]\nhidden = [64, 0]\n", "ppo.hidden"),
+    ] {
+        place.write("my.toml", content);
+        refused(&place, "config check my.toml", 2, expect);
+    }
+    place.write("binary.toml", [0xff, 0xfe, 0x00]);
+    refused(&place, "config check binary.toml", 1, "failed to read binary.toml");
+    refused(&place, "config check missing.toml", 1, "failed to read missing.toml");
+}
+
+#[test]
+fn a_wrong_environment_variable_is_refused() {
+    let place = Workplace::new();
+    let output = place.command("config show").env("HOMEOSTAT_PPO_CLIPP", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean `HOMEOSTAT_PPO_CLIP`?"));
+}
+
+#[test]
+fn an_existing_folder_is_never_overwritten() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/thesis.txt", "precious");
+    refused(&place, "train ppo --run-dir mine", 1, "it exists already");
+    assert_eq!(place.read("mine/thesis.txt"), b"precious");
+}
+
+#[test]
+fn a_damaged_policy_is_refused() {
+    let place = Workplace::new();
+    place.done("train q-learning --env toy/grid-world-v1 --steps 2000 --quiet --run-dir run");
+    let good = place.read("run/policies/agent-0.policy");
+    for (name, content) in [
+        ("empty.policy", Vec::new()),
+        ("text.policy", b"not a policy".to_vec()),
+        ("torn.policy", good[..good.len() / 2].to_vec()),
+        ("altered.policy", {
+            let mut altered = good.clone();
+            *altered.last_mut().unwrap() ^= 1;
+            altered
+        }),
+    ] {
+        place.write(name, content);
+        refused(
+            &place,
+            &format!("eval {name}"),
+            1,
+            &format!("failed to load policy {name}: file is damaged"),
+        );
+    }
+    refused(
+        &place,
+        "eval run/checkpoints/step-000000002000.safetensors",
+        1,
+        "file is homeostat-checkpoint/1, expected homeostat-policy/1",
+    );
+}

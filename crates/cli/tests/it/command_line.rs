@@ -1,0 +1,196 @@
+//! Verbs, outputs and exit codes.
+
+use crate::homeostat::{Workplace, files_below};
+
+const SHORT: &str =
+    "train ppo --env toy/identity-v1 --steps 4096 --set ppo.steps_per_update=64 --quiet";
+
+#[test]
+fn help_teaches_with_examples() {
+    let place = Workplace::new();
+    let help = place.done("--help");
+    for verb in
+        ["demo", "train", "eval", "plot", "env", "config", "bench", "First steps", "Exit codes"]
+    {
+        assert!(help.contains(verb), "{verb} is missing:\n{help}");
+    }
+    assert!(place.done("train --help").contains("--resume runs/"));
+}
+
+#[test]
+fn training_leaves_a_complete_run_folder() {
+    let place = Workplace::new();
+    place.done(&format!("{SHORT} --run-dir run --csv --tensorboard"));
+    let files = files_below(&place.path("run"));
+    let expected = [
+        "checkpoints/step-000000004096.safetensors",
+        "config.toml",
+        "metrics.csv",
+        "metrics.jsonl",
+        "policies/agent-0.policy",
+        "run.json",
+        "summary.json",
+        "tensorboard/events",
+        "timing.jsonl",
+    ];
+    assert_eq!(files.len(), expected.len(), "{files:?}");
+    for (file, start) in files.iter().zip(expected) {
+        assert!(file.starts_with(start), "{file} against {start}");
+    }
+    let metrics = String::from_utf8(place.read("run/metrics.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(metrics.lines().next().unwrap()).unwrap();
+    for figure in
+        ["step", "agent", "episodes", "return_mean", "return_recent", "policy_loss", "entropy"]
+    {
+        assert!(!first[figure].is_null(), "{figure} is missing: {first}");
+    }
+    let csv = String::from_utf8(place.read("run/metrics.csv")).unwrap();
+    assert_eq!(csv.lines().count(), metrics.lines().count() + 1);
+    assert!(csv.starts_with("step,agent,episodes,return_mean,"), "{csv}");
+}
+
+#[test]
+fn the_summary_comes_as_table_json_or_csv() {
+    let place = Workplace::new();
+    let table = place.done(SHORT);
+    assert!(
+        table.contains("return_mean") && table.contains("status           finished"),
+        "{table}"
+    );
+    let json = place.call(&format!("{SHORT} --output json")).json();
+    assert_eq!((json["status"].as_str(), json["steps"].as_u64()), (Some("finished"), Some(4096)));
+    let csv = place.done(&format!("{SHORT} --output csv"));
+    assert_eq!(csv.lines().count(), 2);
+    assert!(csv.starts_with("status,algorithm,env,seed,"), "{csv}");
+    // Three runs of the same name stand side by side.
+    assert!(place.path("runs/ppo-identity-v1-seed1-3").is_dir());
+}
+
+#[test]
+fn a_threshold_ends_with_its_own_exit_code() {
+    let place = Workplace::new();
+    let check = |condition: &str, expect: i32| {
+        let mut command = place.command(SHORT);
+        let output = command.arg("--fail-if").arg(condition).output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(expect),
+            "{condition}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    };
+    check("return_mean > 1000", 0);
+    check("return_mean < 1000", 99);
+    check("return_maen < 1000", 2);
+    check("return_mean is high", 2);
+}
+
+#[test]
+fn a_policy_is_played_by_run_and_by_file() {
+    let place = Workplace::new();
+    place.done(&format!("{SHORT} --agents 3 --run-dir run"));
+    let summary = place.call("eval run --episodes 5 --output json").json();
+    assert_eq!((summary["agents"].as_u64(), summary["episodes"].as_u64()), (Some(3), Some(5)));
+    let rows = place.call("eval run --episodes 5 --per-agent --output json").json();
+    assert_eq!(rows.as_array().map(Vec::len), Some(3));
+    let one = place.call("eval run/policies/agent-1.policy --episodes 5 --output json").json();
+    assert_eq!(one["return_mean"], rows[1]["return_mean"]);
+    let drawn = place.call("eval run --episodes 5 --stochastic --output json").json();
+    assert!(drawn["return_mean"].as_f64() <= summary["return_mean"].as_f64());
+}
+
+#[test]
+fn environments_are_listed_explained_and_checked() {
+    let place = Workplace::new();
+    let list = place.done("env list");
+    for id in [
+        "classic/acrobot-v1",
+        "classic/cartpole-v1",
+        "classic/mountain-car-v0",
+        "classic/pendulum-v1",
+        "toy/grid-world-v1",
+        "toy/identity-v1",
+    ] {
+        assert!(list.contains(id), "{id} is missing:\n{list}");
+        assert_eq!(place.done(&format!("env check {id}")), format!("{id} keeps its contract\n"));
+    }
+    let card = place.done("env card classic/cartpole-v1");
+    for part in ["State", "Actions", "Reward", "Terminates", "Truncates   after 500 steps"] {
+        assert!(card.contains(part), "{part} is missing:\n{card}");
+    }
+}
+
+#[test]
+fn settings_are_shown_with_the_place_they_came_from() {
+    let place = Workplace::new();
+    place.write("my.toml", "[ppo]\nclip = 0.3\nepochs = 7\n");
+    let output = place
+        .command("config show ppo --preset simppo --config my.toml --set ppo.clip=0.1 --output csv")
+        .env("HOMEOSTAT_PPO_GAMMA", "0.5")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "ppo.clip,0.1,flag --set ppo.clip",
+        "ppo.epochs,7,file my.toml",
+        "ppo.gamma,0.5,environment HOMEOSTAT_PPO_GAMMA",
+        "ppo.minibatch,5,preset simppo",
+        "run.seed,1,default",
+        "run.algorithm,ppo,flag ALGORITHM",
+    ] {
+        assert!(shown.contains(line), "{line} is missing:\n{shown}");
+    }
+    assert!(!shown.contains("dqn."), "settings of other algorithms are hidden");
+    assert_eq!(place.done("config check my.toml"), "my.toml is good\n");
+    assert!(place.done("config presets").contains("firm"));
+}
+
+#[test]
+fn the_printed_reference_is_a_valid_file() {
+    let place = Workplace::new();
+    place.write("default.toml", place.done("config default"));
+    place.done("config check default.toml");
+}
+
+#[test]
+fn learning_curves_are_drawn() {
+    let place = Workplace::new();
+    place.done(&format!("{SHORT} --agents 2 --run-dir a"));
+    place.done("train q-learning --env toy/identity-v1 --steps 8192 --quiet --run-dir b");
+    assert_eq!(place.done("plot a b --goal 100 --out both.svg"), "both.svg\n");
+    let svg = String::from_utf8(place.read("both.svg")).unwrap();
+    for text in
+        ["<svg", "ppo on toy/identity-v1 (2 agents)", "q-learning on toy/identity-v1 (1 agents)"]
+    {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+}
+
+#[test]
+fn the_benchmark_reports_work_that_was_really_done() {
+    let place = Workplace::new();
+    let report = place.call("bench learn --agents 1,3 --repetitions 1 --output json").json();
+    // The sums that JAX and PyTorch reach on the same work.
+    for (minibatch, sum, abs) in [("mb5", -3.70095, 823.0937), ("mb64", -3.84138, 822.3648)] {
+        let found = &report["checksum"][minibatch];
+        assert!((found["sum"].as_f64().unwrap() - sum).abs() < 1e-4, "{found}");
+        assert!((found["abs"].as_f64().unwrap() - abs).abs() < 1e-3, "{found}");
+        assert!(report["update_ms"][minibatch]["n3"].as_f64().unwrap() > 0.0);
+    }
+    assert!(report["infer_us"].as_f64().unwrap() > 0.0);
+    assert!(report["bytes_per_agent"].as_u64().unwrap() > 100_000);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Workplace::new();
+    let program = env!("CARGO_BIN_EXE_homeostat");
+    let script = format!("{program} config default | head -n 1; exit ${{PIPESTATUS[0]}}");
+    let output = std::process::Command::new("bash")
+        .arg("-c")
+        .arg(script)
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,92 @@
+//! Running the program in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder that is gone after the test.
+pub(crate) struct Workplace {
+    folder: TempDir,
+}
+
+/// What a call of the program left.
+pub(crate) struct Called {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Workplace {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    /// The program with these arguments, split at white space.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat"));
+        command.args(arguments.split_whitespace()).current_dir(self.folder.path());
+        // The caller's settings must not reach the tests.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOMEOSTAT_")) {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn call(&self, arguments: &str) -> Called {
+        Called::new(self.command(arguments).output().unwrap())
+    }
+
+    /// Calls and expects success.
+    pub(crate) fn done(&self, arguments: &str) -> String {
+        let called = self.call(arguments);
+        assert_eq!(called.code, Some(0), "{arguments}: {}", called.stderr);
+        called.stdout
+    }
+}
+
+impl Called {
+    pub(crate) fn new(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+}
+
+/// Every file below a folder, by name relative to it, ordered.
+pub(crate) fn files_below(folder: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                files.push(path.strip_prefix(folder).unwrap().display().to_string());
+            }
+        }
+    }
+    files.sort();
+    files
+}

@@ -1,0 +1,62 @@
+//! Files that other programs must be able to open, opened by those programs.
+
+use std::process::Command;
+
+use crate::homeostat::Workplace;
+
+/// Runs Python code with the packages that `./test` installs; nothing without them.
+fn python(place: &Workplace, code: &str) -> Option<String> {
+    let Ok(python) = std::env::var("HOMEOSTAT_TEST_PYTHON") else {
+        println!("skipped: run ./test, which installs the Python packages this needs");
+        return None;
+    };
+    let output =
+        Command::new(python).arg("-c").arg(code).current_dir(place.path(".")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn tensorboard_reads_the_event_files() {
+    let place = Workplace::new();
+    place.done("train ppo --env toy/identity-v1 --steps 6144 --quiet --tensorboard --run-dir run");
+    let code = "
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator('run/tensorboard'); events.Reload()
+for event in events.Scalars('agent-0/return_recent'): print(event.step, event.value)
+";
+    let Some(read) = python(&place, code) else { return };
+    let metrics = String::from_utf8(place.read("run/metrics.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(read.lines().count(), lines.len());
+    for (read, line) in read.lines().zip(&lines) {
+        let (step, value) = read.split_once(' ').unwrap();
+        assert_eq!(step, line["step"].to_string());
+        let expect = line["return_recent"].as_f64().unwrap();
+        assert!((value.parse::<f64>().unwrap() - expect).abs() < 1e-4 * expect.abs().max(1.0));
+    }
+}
+
+#[test]
+fn safetensors_reads_policies_and_numpy_acts_as_they_do() {
+    let place = Workplace::new();
+    place.done("train ppo --env classic/cartpole-v1 --steps 4096 --quiet --run-dir run");
+    let code = "
+import json
+import numpy as np
+from safetensors import safe_open
+with safe_open('run/policies/agent-0.policy', framework='np') as file:
+    header = json.loads(file.metadata()['homeostat'])['header']
+    tensors = {name: file.get_tensor(name) for name in file.keys()}
+assert header['env'] == 'classic/cartpole-v1' and len(header['features']) == 4, header
+assert tensors['network/0/weight'].shape == (64, 4), tensors['network/0/weight'].shape
+x = np.zeros(4, np.float32)
+for layer in range(3):
+    x = tensors[f'network/{layer}/weight'] @ x + tensors[f'network/{layer}/bias']
+    x = np.tanh(x) if layer < 2 else x
+print(x.shape[0])
+";
+    let Some(read) = python(&place, code) else { return };
+    assert_eq!(read.trim(), "2");
+}

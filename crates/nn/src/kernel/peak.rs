@@ -1,0 +1,26 @@
+//! How fast the machine multiplies and adds when nothing else holds it back.
+
+use super::lanes::{LANES, Lanes};
+
+/// Runs `rounds` rounds of `R * C` independent multiply-adds on registers alone and
+/// answers their sum, so that no compiler can leave them out.
+#[inline(always)]
+pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(rounds: u64) -> f32 {
+    // SAFETY: the instruction set is the caller's; nothing is loaded or stored.
+    unsafe {
+        let factor = V::splat(std::hint::black_box(0.999));
+        let addend = V::splat(std::hint::black_box(0.001));
+        let mut sums = [[addend; C]; R];
+        for _ in 0..rounds {
+            for sum in sums.as_flattened_mut() {
+                *sum = sum.mul_add(factor, addend);
+            }
+        }
+        sums.as_flattened().iter().fold(V::splat(0.0), |total, sum| total.add(*sum)).sum()
+    }
+}
+
+/// Multiply-adds of one round.
+pub(super) const fn per_round<const R: usize, const C: usize>() -> u64 {
+    (R * C * LANES) as u64
+}
