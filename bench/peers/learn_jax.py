@@ -83,9 +83,11 @@ def main():
         update = make_update(minibatch)
         timings = result["update_ms"][f"mb{minibatch}"] = {}
         for agents in sizes:
-            state, data = fleet(agents)
-            devices = CORES if agents % CORES == 0 else 1
-            split = lambda a: a.reshape((devices, agents // devices) + a.shape[1:])
+            # All cores share the fleet; a few more agents make the shares equal.
+            devices = min(CORES, agents)
+            each = -(-agents // devices)
+            state, data = fleet(devices * each)
+            split = lambda a: a.reshape((devices, each) + a.shape[1:])
             state, data = jax.tree.map(split, (state, data))
             run = jax.pmap(lambda s, d: jax.lax.map(lambda pair: update(*pair), (s, d)), devices=jax.devices()[:devices])
             place = jax.pmap(lambda a: a, devices=jax.devices()[:devices])

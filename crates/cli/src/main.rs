@@ -2,6 +2,9 @@
 //! came of it: results on standard output, everything else on standard error.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod say;
+
 mod commands;
 mod options;
 mod output;
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::ThresholdCrossed) => ExitCode::from(99),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
@@ -85,12 +88,16 @@ fn is_usage(error: &anyhow::Error) -> bool {
                 | Error::OutOfRange { .. }
                 | Error::Threshold { .. }
                 | Error::NotARun { .. }
+                | Error::RunExists { .. }
+                | Error::SettingChanged { .. }
                 | Error::World(
                     homeostat_env::Error::UnknownId { .. }
                         | homeostat_env::Error::MalformedId { .. }
                 )
                 | Error::Learner(
-                    homeostat_rl::Error::Unsuited { .. } | homeostat_rl::Error::Setting { .. }
+                    homeostat_rl::Error::Unsuited { .. }
+                        | homeostat_rl::Error::Network(_)
+                        | homeostat_rl::Error::Setting { .. }
                 )
         )
     )

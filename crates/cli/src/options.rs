@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use homeostat_lab::{Settings, UserLayers};
+use homeostat_lab::{Error, Settings, UserLayers};
+
+/// The largest number that a settings file can hold.
+const MOST: u64 = i64::MAX as u64;
 
 /// Where settings come from.
 #[derive(Args, Clone, Default)]
@@ -16,10 +19,10 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "ID")]
     pub(crate) env: Option<String>,
     /// Everything random follows from it.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
     pub(crate) seed: Option<u64>,
     /// Steps of each agent.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
     pub(crate) steps: Option<u64>,
     /// Independent learners, trained at once.
     #[arg(long)]
@@ -43,8 +46,10 @@ impl SettingOptions {
     pub(crate) fn resolve(&self) -> anyhow::Result<Settings> {
         let file = match &self.config {
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("failed to read {}", path.display()))?;
+                let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable {
+                    source_text: format!("file {}", path.display()),
+                    reason: error.to_string(),
+                })?;
                 Some((path.display().to_string(), text))
             }
             None => None,
@@ -65,23 +70,36 @@ impl SettingOptions {
             }
         }
         for pair in &self.set {
-            let (key, value) =
-                pair.split_once('=').ok_or_else(|| homeostat_lab::Error::Unreadable {
-                    source_text: format!("flag --set {pair}"),
-                    reason: "it is not of the form KEY=VALUE, for example ppo.clip=0.1".to_owned(),
-                })?;
+            let (key, value) = pair.split_once('=').ok_or_else(|| Error::Unreadable {
+                source_text: format!("flag --set {pair}"),
+                reason: "it is not of the form KEY=VALUE, for example ppo.clip=0.1".to_owned(),
+            })?;
             flags.push((
                 key.trim().to_owned(),
                 value.trim().to_owned(),
                 format!("--set {}", key.trim()),
             ));
         }
-        // HOMEOSTAT_TEST_* steers this project's own tests and is no setting.
-        let is_setting =
-            |name: &str| name.starts_with("HOMEOSTAT_") && !name.starts_with("HOMEOSTAT_TEST_");
-        let environment = std::env::vars().filter(|(name, _)| is_setting(name)).collect();
-        Ok(Settings::resolve(&UserLayers { file, environment, flags })?)
+        Ok(Settings::resolve(&UserLayers { file, environment: environment()?, flags })?)
     }
+}
+
+/// Settings of the environment. `HOMEOSTAT_TEST_*` steers this project's own tests and
+/// is none.
+fn environment() -> anyhow::Result<Vec<(String, String)>> {
+    let mut settings = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if !name.starts_with("HOMEOSTAT_") || name.starts_with("HOMEOSTAT_TEST_") {
+            continue;
+        }
+        let value = value.into_string().map_err(|_| Error::Unreadable {
+            source_text: format!("environment {name}"),
+            reason: "its value is not text".to_owned(),
+        })?;
+        settings.push((name, value));
+    }
+    Ok(settings)
 }
 
 /// Uses this many threads for the whole process.

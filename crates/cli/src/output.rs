@@ -28,28 +28,26 @@ pub(crate) fn print_record(output: Output, record: &Value) {
                 .collect();
             print(&lines);
         }
+        (Output::Json, _) => print(&format!("{record:#}\n")),
         _ => print_records(output, std::slice::from_ref(record)),
     }
 }
 
-/// Prints several records with the same fields. One record in JSON is an object,
-/// several are a list.
+/// Prints several records with the same fields; in JSON, a list.
 pub(crate) fn print_records(output: Output, records: &[Value]) {
     let empty = Map::new();
     let rows: Vec<&Map<String, Value>> =
         records.iter().map(|record| record.as_object().unwrap_or(&empty)).collect();
     let columns: Vec<&String> = rows.first().map(|row| row.keys().collect()).unwrap_or_default();
-    let cells = |row: &Map<String, Value>| -> Vec<String> {
-        columns.iter().map(|column| row.get(*column).map_or(String::new(), plain)).collect()
+    let cells = |row: &Map<String, Value>, write: fn(&Value) -> String| -> Vec<String> {
+        columns.iter().map(|column| row.get(*column).map_or(String::new(), write)).collect()
     };
     match output {
-        Output::Json => {
-            let value = match records {
-                [record] => record.clone(),
-                _ => Value::Array(records.to_vec()),
-            };
-            print(&format!("{value:#}\n"));
-        }
+        Output::Json => print(&format!(
+            "{:#}
+",
+            Value::Array(records.to_vec())
+        )),
         Output::Csv => {
             let quote = |cell: String| {
                 if cell.contains([',', '"', '\n']) {
@@ -59,7 +57,7 @@ pub(crate) fn print_records(output: Output, records: &[Value]) {
                 }
             };
             let header = columns.iter().map(|column| (*column).clone()).collect();
-            let lines = std::iter::once(header).chain(rows.iter().map(|row| cells(row)));
+            let lines = std::iter::once(header).chain(rows.iter().map(|row| cells(row, exact)));
             let text: String = lines
                 .map(|line: Vec<String>| {
                     line.into_iter().map(quote).collect::<Vec<_>>().join(",") + "\n"
@@ -70,7 +68,7 @@ pub(crate) fn print_records(output: Output, records: &[Value]) {
         Output::Table => {
             let mut table =
                 vec![columns.iter().map(|column| column.to_uppercase()).collect::<Vec<_>>()];
-            table.extend(rows.iter().map(|row| cells(row)));
+            table.extend(rows.iter().map(|row| cells(row, plain)));
             print(&align(&table));
         }
     }
@@ -98,6 +96,15 @@ fn align(table: &[Vec<String>]) -> String {
     text
 }
 
+/// A value as programs read it: every digit, nothing for null.
+fn exact(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// A value as people write it: no quotes, few digits.
 fn plain(value: &Value) -> String {
     match value {
@@ -122,7 +129,7 @@ pub(crate) fn print(text: &str) {
     if let Err(error) = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush())
     {
         if error.kind() != io::ErrorKind::BrokenPipe {
-            eprintln!("error: failed to write the result: {error}");
+            say!("error: failed to write the result: {error}");
             std::process::exit(1);
         }
         std::process::exit(0);

@@ -69,12 +69,7 @@ impl Watcher for LiveView {
                 let is_due = last.is_none_or(|last| last.elapsed() >= PLAIN_EVERY);
                 if is_due || progress.step >= progress.total_steps {
                     *last = Some(Instant::now());
-                    eprintln!(
-                        "step {}/{}  {}",
-                        progress.step,
-                        progress.total_steps,
-                        describe(progress)
-                    );
+                    say!("step {}/{}  {}", progress.step, progress.total_steps, describe(progress));
                 }
             }
         }
@@ -82,8 +77,8 @@ impl Watcher for LiveView {
 
     fn note(&mut self, text: &str) {
         match &self.shape {
-            Shape::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            Shape::Plain { .. } => eprintln!("{text}"),
+            Shape::Bar(bar) => bar.suspend(|| say!("{text}")),
+            Shape::Plain { .. } => say!("{text}"),
         }
     }
 

@@ -5,8 +5,7 @@ use crate::{Env, EnvSpec, Episode, Error, Result};
 
 type Maker = fn() -> Box<dyn Env>;
 
-/// Every environment of this crate. Worlds of other crates register in `lab`,
-/// where worlds and learners meet.
+/// Every environment of this crate.
 const MAKERS: [Maker; 8] = [
     || Box::new(Episode::new(acrobot::Acrobot::default())),
     || Box::new(Episode::new(cartpole::CartPole::default())),

@@ -17,6 +17,9 @@ pub const DEFAULT_TOML: &str = include_str!("default.toml");
 /// Optional settings are switched off by this word, since TOML has no null.
 const OFF: &str = "off";
 
+/// More threads than any machine has use for.
+const MOST_THREADS: usize = 4096;
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -147,6 +150,9 @@ impl Settings {
             Threads::Count(0) => {
                 return Err(self.out_of_range("run.threads", "it must be at least 1, or \"auto\""));
             }
+            Threads::Count(count) if count > MOST_THREADS => {
+                return Err(self.out_of_range("run.threads", "it must be at most 4096"));
+            }
             Threads::Count(count) => Some(count),
             Threads::Word(word) if word == "auto" => None,
             Threads::Word(_) => {
@@ -163,18 +169,37 @@ impl Settings {
                 )
             })?,
         };
+        // Agents play whole rows of lanes: a budget is rounded up to them.
+        let lanes = config.lanes() as u64;
+        let whole = |key: &str, steps: u64| {
+            let rounded = steps.checked_next_multiple_of(lanes);
+            rounded.ok_or_else(|| self.out_of_range(key, "it must leave room for whole lanes"))
+        };
+        let mut resolved = self.clone();
+        let source = self.source("run.kernel");
+        resolved.apply("run.kernel", Value::String(kernel.to_string()), source)?;
         Ok(RunConfig {
             env: run.env,
             seed: run.seed,
             agents,
-            steps: run.steps,
-            log_every: run.log_every,
+            steps: whole("run.steps", run.steps)?,
+            log_every: whole("run.log_every", run.log_every)?,
             checkpoint_every: run.checkpoint_every,
             threads,
             kernel,
+            identity: resolved.identity(algorithm),
+            toml: resolved.to_toml(),
             algorithm: config,
-            toml: self.to_toml(),
         })
+    }
+
+    fn identity(&self, algorithm: Algorithm) -> BTreeMap<String, String> {
+        let section = format!("{}.", algorithm.name());
+        let is_part = |key: &str| {
+            (key.starts_with("run.") || key.starts_with(&section)) && !CHANGEABLE.contains(&key)
+        };
+        let parts = self.iter().filter(|(key, ..)| is_part(key));
+        parts.map(|(key, value, _)| (key.to_owned(), value.to_string())).collect()
     }
 
     fn apply_user(&mut self, layers: &UserLayers) -> Result<()> {
@@ -329,7 +354,7 @@ impl Settings {
             homeostat_rl::Error::Setting { setting, expected, .. }
                 if self.values.contains_key(&setting) =>
             {
-                self.out_of_range(&setting, expected)
+                self.out_of_range(&setting, &expected)
             }
             other => other.into(),
         }
@@ -374,7 +399,19 @@ pub struct RunConfig {
     pub algorithm: AlgorithmConfig,
     /// The same as text, for the run folder.
     pub toml: String,
+    /// The settings that make this run and no other: all but budget, rhythm and threads.
+    pub identity: BTreeMap<String, String>,
 }
+
+/// Settings that a run may change when it goes on.
+const CHANGEABLE: [&str; 6] = [
+    "run.steps",
+    "run.log_every",
+    "run.checkpoint_every",
+    "run.threads",
+    "run.kernel",
+    "run.preset",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -95,8 +95,10 @@ fn draw(
     curves: &[Curve],
     goals: &[f64],
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let band =
-        |summary: &Summary| (summary.mean - summary.interval, summary.mean + summary.interval);
+    let band = |summary: &Summary| {
+        let half = summary.interval().unwrap_or(0.0);
+        (summary.mean - half, summary.mean + half)
+    };
     let all = || curves.iter().flat_map(Curve::summaries);
     let last_step = all().map(|(step, _)| step).fold(1.0, f64::max);
     let low = all()

@@ -36,7 +36,7 @@ pub enum Error {
         expected: String,
     },
     /// A file that cannot be read or written.
-    #[error("cannot {action} {path}: {reason}")]
+    #[error("cannot {action} {path}: {reason}", path = path.display())]
     File {
         /// What was tried: `read`, `write`, `create`.
         action: &'static str,
@@ -45,16 +45,56 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// A folder that a new run may not take.
+    #[error("{path} exists already: give another --run-dir, or go on with --resume", path = path.display())]
+    RunExists {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A run that another process is training.
+    #[error("another process is training in {path}: wait for it, or stop it first", path = path.display())]
+    RunLocked {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A run without policies yet.
+    #[error("run {path} has no policies yet: they come with its first checkpoint", path = path.display())]
+    NoPolicies {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A setting that differs from the one a run was begun with.
+    #[error(
+        "{key} was {then} when the run began and is {now} now: undo the change, or start a new run"
+    )]
+    SettingChanged {
+        /// The setting.
+        key: String,
+        /// Its value in the checkpoint.
+        then: String,
+        /// Its value now.
+        now: String,
+    },
+    /// A figure that a threshold needs and a run does not have.
+    #[error("there is no figure `{name}` to compare{hint}; figures are {known}")]
+    MissingFigure {
+        /// The figure.
+        name: String,
+        /// ", did you mean ...?"
+        hint: String,
+        /// Those that there are.
+        known: String,
+    },
     /// A folder that is no run.
-    #[error("{path} is not a run folder: {reason}")]
+    #[error("{path} is not a run folder: {reason}", path = path.display())]
     NotARun {
         /// Which folder.
         path: PathBuf,
         /// What is missing.
         reason: String,
     },
-    /// No checkpoint of a run can be loaded.
-    #[error("no checkpoint in {path} can be loaded: {reason}")]
+    /// Every checkpoint of a run is damaged.
+    #[error("no checkpoint in {path} can be loaded: {reason}", path = path.display())]
     NoCheckpoint {
         /// Which folder.
         path: PathBuf,

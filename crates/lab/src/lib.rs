@@ -26,5 +26,5 @@ pub use metrics::{ExtraWriters, RoundTiming};
 pub use run_folder::{FoundCheckpoint, RunFolder, write_atomically};
 pub use statistics::Summary;
 pub use threshold::Threshold;
-pub use trainer::{AgentRound, TimeSplit, Trainer};
+pub use trainer::{AgentRound, Checkpoint, TimeSplit, Trainer};
 pub use training::{Progress, Training, TrainingSummary, Watcher};

@@ -1,14 +1,15 @@
-//! One stream of metrics, several writers: JSONL always, CSV and TensorBoard on
-//! request. What follows from the seed and what follows from the clock go to
-//! different files, so that two runs can be compared byte by byte.
+//! One stream of metrics, several writers: JSONL always, TensorBoard on request,
+//! and a CSV table made from the JSONL when a run ends. What follows from the seed
+//! and what follows from the clock go to different files, so that two runs can be
+//! compared byte by byte.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::run_folder::{RunFolder, file_error};
+use crate::run_folder::{RunFolder, file_error, write_atomically};
 use crate::tensorboard::EventFile;
 use crate::trainer::{AgentRound, TimeSplit};
 use crate::{Error, Result};
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 /// Which writers run beside JSONL.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExtraWriters {
-    /// `metrics.csv`.
+    /// `metrics.csv`, when the run ends.
     pub csv: bool,
     /// TensorBoard event files.
     pub tensorboard: bool,
@@ -26,7 +27,6 @@ pub struct ExtraWriters {
 pub(crate) struct MetricWriters {
     metrics: BufWriter<File>,
     timing: BufWriter<File>,
-    csv: Option<Csv>,
     tensorboard: Option<EventFile>,
 }
 
@@ -53,7 +53,6 @@ impl MetricWriters {
         Ok(Self {
             metrics: open("metrics.jsonl")?,
             timing: open("timing.jsonl")?,
-            csv: extra.csv.then(|| Csv::open(&folder.file("metrics.csv"), step)).transpose()?,
             tensorboard: extra
                 .tensorboard
                 .then(|| EventFile::create(&folder.file("tensorboard"), step))
@@ -76,9 +75,6 @@ impl MetricWriters {
         for round in rounds {
             let line = line_of(step, round);
             writeln!(self.metrics, "{line}").map_err(failed)?;
-            if let Some(csv) = &mut self.csv {
-                csv.write(&line).map_err(failed)?;
-            }
             if let Some(events) = &mut self.tensorboard {
                 events.write(step, &scalars(round)).map_err(failed)?;
             }
@@ -95,12 +91,23 @@ impl MetricWriters {
         self.flush().map_err(failed)
     }
 
+    /// Brings everything written so far to the disk, so that no checkpoint is ever
+    /// ahead of the metrics.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        let to_disk = |file: &BufWriter<File>| file.get_ref().sync_data();
+        self.flush()
+            .and_then(|()| to_disk(&self.metrics))
+            .and_then(|()| to_disk(&self.timing))
+            .map_err(|error| Error::File {
+                action: "write",
+                path: "metrics".into(),
+                reason: error.to_string(),
+            })
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
         self.metrics.flush()?;
         self.timing.flush()?;
-        if let Some(csv) = &mut self.csv {
-            csv.file.flush()?;
-        }
         self.tensorboard.as_mut().map_or(Ok(()), EventFile::flush)
     }
 }
@@ -139,58 +146,31 @@ fn scalars(round: &AgentRound) -> Vec<(String, f64)> {
     present.map(|(name, value)| (format!("{agent}/{name}"), value)).collect()
 }
 
-/// A table whose columns are those of the first round that had an update.
-struct Csv {
-    file: BufWriter<File>,
-    columns: Vec<String>,
-    waiting: Vec<Value>,
-}
-
-impl Csv {
-    fn open(path: &Path, step: u64) -> Result<Self> {
-        let mut columns = Vec::new();
-        if let Ok(text) = std::fs::read_to_string(path) {
-            let mut lines = text.lines();
-            columns = lines
-                .next()
-                .map(|header| header.split(',').map(str::to_owned).collect())
-                .unwrap_or_default();
-            let kept = text.lines().enumerate().filter(|(index, line)| {
-                *index == 0
-                    || line
-                        .split(',')
-                        .next()
-                        .and_then(|cell| cell.parse::<u64>().ok())
-                        .is_some_and(|at| at <= step)
-            });
-            let kept: String = kept.map(|(_, line)| format!("{line}\n")).collect();
-            std::fs::write(path, kept).map_err(file_error("write", path))?;
+/// Writes `metrics.csv` from `metrics.jsonl`: every figure that any round had is a
+/// column, in the order of their first appearance.
+pub(crate) fn write_csv(folder: &RunFolder) -> Result<()> {
+    let text = folder.read("metrics.jsonl")?;
+    let lines: Vec<Map<String, Value>> = text
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for name in lines.iter().flat_map(Map::keys) {
+        if !columns.contains(&name.as_str()) {
+            columns.push(name);
         }
-        Ok(Self { file: append(path)?, columns, waiting: Vec::new() })
     }
-
-    fn write(&mut self, line: &Value) -> std::io::Result<()> {
-        // Rounds before the first update lack its figures: they wait for the header.
-        self.waiting.push(line.clone());
-        let object = line.as_object().expect("a round is an object");
-        if self.columns.is_empty() {
-            const WITHOUT_UPDATE: usize = 6;
-            if object.len() <= WITHOUT_UPDATE || object.contains_key("stopped") {
-                return Ok(());
-            }
-            self.columns = object.keys().cloned().collect();
-            writeln!(self.file, "{}", self.columns.join(","))?;
-        }
-        for line in self.waiting.drain(..) {
-            let cell = |column: &String| match &line[column.as_str()] {
-                Value::Null => String::new(),
-                value => value.to_string(),
-            };
-            let cells: Vec<_> = self.columns.iter().map(cell).collect();
-            writeln!(self.file, "{}", cells.join(","))?;
-        }
-        Ok(())
+    let cell = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Some(value) => value.to_string(),
+    };
+    let mut table = columns.join(",") + "\n";
+    for line in &lines {
+        let cells: Vec<_> = columns.iter().map(|column| cell(line.get(*column))).collect();
+        table.push_str(&(cells.join(",") + "\n"));
     }
+    folder.write("metrics.csv", table.as_bytes())
 }
 
 fn append(path: &Path) -> Result<BufWriter<File>> {
@@ -202,15 +182,18 @@ fn append(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::new(file))
 }
 
-/// Drops lines of later rounds, and a last line that a crash cut short.
+/// Drops lines of later rounds, and whatever a crash left of a last line.
 fn keep_lines_up_to(path: &Path, step: u64) -> Result<()> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
-    let is_kept = |line: &&str| {
-        serde_json::from_str::<Value>(line)
-            .ok()
-            .and_then(|line| line["step"].as_u64())
-            .is_some_and(|at| at <= step)
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(file_error("read", path)(error)),
     };
-    let kept: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
-    crate::run_folder::write_atomically(path, kept.as_bytes())
+    let is_kept = |line: &&[u8]| {
+        let line: Option<Value> = serde_json::from_slice(line).ok();
+        line.and_then(|line| line["step"].as_u64()).is_some_and(|at| at <= step)
+    };
+    let lines = bytes.split(|byte| *byte == b'\n').filter(is_kept);
+    let kept: Vec<u8> = lines.flat_map(|line| [line, b"\n"].concat()).collect();
+    write_atomically(path, &kept)
 }

@@ -2,6 +2,7 @@
 //! a temporary file, is flushed to the disk, and then takes the old one's place.
 //!
 //! ```text
+//! run.lock               held by the process that trains here
 //! config.toml            every setting, as resolved
 //! run.json               version, kernel, seed
 //! metrics.jsonl          one line per agent and round; follows from the seed
@@ -11,64 +12,74 @@
 //! summary.json           how it ended
 //! ```
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::trainer::checkpoint_step;
+use crate::trainer::Checkpoint;
 use crate::{Error, Result};
 
 /// How many checkpoints are kept: the last, and the one before in case it is damaged.
 const KEPT_CHECKPOINTS: usize = 2;
 
 /// The folder of one run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    /// Held, and thereby locked, while this process trains here.
+    _lock: Option<File>,
 }
 
 /// A checkpoint that could be read, and what was wrong with newer ones.
 #[derive(Debug)]
 pub struct FoundCheckpoint {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
     /// Its file.
     pub path: PathBuf,
-    /// Steps of each agent at that time.
-    pub step: u64,
     /// Newer files that were refused, with the reason.
     pub refused: Vec<String>,
 }
 
 impl RunFolder {
-    /// A new folder. It must not exist yet, or be empty.
+    /// A new folder, locked for this process. It must not exist yet, or be empty.
     pub fn create(path: &Path) -> Result<Self> {
-        let is_used = path.exists()
-            && fs::read_dir(path).map(|mut entries| entries.next().is_some()).unwrap_or(true);
-        if is_used {
-            return Err(Error::File {
-                action: "create",
-                path: path.to_owned(),
-                reason: "it exists already; give another --run-dir, or go on with --resume"
-                    .to_owned(),
-            });
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(file_error("create", parent))?;
         }
-        let this = Self { path: path.to_owned() };
-        for folder in [this.path.clone(), this.path.join("checkpoints"), this.path.join("policies")]
-        {
-            fs::create_dir_all(&folder).map_err(file_error("create", &folder))?;
+        // Whoever makes the folder owns it: of two processes only one succeeds.
+        match fs::create_dir(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+                if !is_empty {
+                    return Err(Error::RunExists { path: path.to_owned() });
+                }
+            }
+            Err(error) => return Err(file_error("create", path)(error)),
+        }
+        let this = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
+        for name in ["checkpoints", "policies"] {
+            let folder = this.file(name);
+            fs::create_dir(&folder).map_err(file_error("create", &folder))?;
         }
         Ok(this)
     }
 
-    /// An existing run.
+    /// An existing run, to look at.
     pub fn open(path: &Path) -> Result<Self> {
-        let this = Self { path: path.to_owned() };
+        let this = Self { path: path.to_owned(), _lock: None };
         if this.file("config.toml").is_file() {
             return Ok(this);
         }
         let reason = if path.exists() { "it has no config.toml" } else { "it does not exist" };
         Err(Error::NotARun { path: path.to_owned(), reason: reason.to_owned() })
+    }
+
+    /// An existing run, to train on: locked for this process.
+    pub fn open_locked(path: &Path) -> Result<Self> {
+        let this = Self::open(path)?;
+        Ok(Self { _lock: Some(lock(path)?), ..this })
     }
 
     /// The first of `parent/name`, `parent/name-2`, ... that does not exist yet.
@@ -101,7 +112,7 @@ impl RunFolder {
 
     /// Writes a checkpoint and forgets all but the last two.
     pub fn write_checkpoint(&self, step: u64, bytes: &[u8]) -> Result<()> {
-        self.write(&format!("checkpoints/step-{step:012}.safetensors"), bytes)?;
+        self.write(&format!("checkpoints/step-{step:020}.safetensors"), bytes)?;
         let files = self.checkpoint_files()?;
         for old in files.iter().rev().skip(KEPT_CHECKPOINTS) {
             fs::remove_file(old).map_err(file_error("remove", old))?;
@@ -109,19 +120,21 @@ impl RunFolder {
         Ok(())
     }
 
-    /// The newest checkpoint that is whole. Damaged ones are passed over, and named.
-    pub fn newest_checkpoint(&self) -> Result<FoundCheckpoint> {
+    /// The newest checkpoint that is whole, or nothing if none was written yet.
+    /// Damaged ones are passed over, and named.
+    pub fn newest_checkpoint(&self) -> Result<Option<FoundCheckpoint>> {
         let mut refused = Vec::new();
         for path in self.checkpoint_files()?.into_iter().rev() {
             let bytes = fs::read(&path).map_err(file_error("read", &path))?;
-            match checkpoint_step(&bytes) {
-                Ok(step) => return Ok(FoundCheckpoint { bytes, path, step, refused }),
+            match Checkpoint::from_bytes(&bytes) {
+                Ok(checkpoint) => return Ok(Some(FoundCheckpoint { checkpoint, path, refused })),
                 Err(error) => refused.push(format!("{}: {error}", path.display())),
             }
         }
-        let reason =
-            if refused.is_empty() { "there is none".to_owned() } else { refused.join("; ") };
-        Err(Error::NoCheckpoint { path: self.path.clone(), reason })
+        if refused.is_empty() {
+            return Ok(None);
+        }
+        Err(Error::NoCheckpoint { path: self.path.clone(), reason: refused.join("; ") })
     }
 
     /// Policy files, by agent.
@@ -141,8 +154,22 @@ impl RunFolder {
 
 fn list(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(file_error("read", folder))?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect())
+    let paths = entries
+        .map(|entry| entry.map(|entry| entry.path()).map_err(file_error("read", folder)))
+        .collect::<Result<Vec<_>>>()?;
+    let is_wanted = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
+    Ok(paths.into_iter().filter(is_wanted).collect())
+}
+
+/// The lock of a run; it goes with the process, however that ends.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("run.lock");
+    let file = File::create(&path).map_err(file_error("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::RunLocked { path: folder.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(file_error("lock", &path)(error)),
+    }
 }
 
 /// Writes beside, flushes, renames, and flushes the folder.

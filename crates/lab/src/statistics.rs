@@ -1,9 +1,7 @@
 //! Means with honest intervals.
 
-use serde::Serialize;
-
-/// Mean, spread and a 95 % confidence interval of the mean.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// Mean and spread of a sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// How many values.
     pub count: usize,
@@ -15,8 +13,6 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Half the width of the interval (Student's t).
-    pub interval: f64,
 }
 
 impl Summary {
@@ -35,12 +31,18 @@ impl Summary {
             deviation,
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            interval: student_t(count.saturating_sub(1)) * deviation / (count as f64).sqrt(),
         })
+    }
+
+    /// Half the width of the 95 % interval of the mean (Student's t). One value alone
+    /// says nothing about the spread.
+    pub fn interval(&self) -> Option<f64> {
+        let degrees = self.count - 1;
+        (degrees > 0).then(|| student_t(degrees) * self.deviation / (self.count as f64).sqrt())
     }
 }
 
-/// The 97.5 % quantile of Student's t for this many degrees of freedom.
+/// The 97.5 % quantile of Student's t for this many degrees of freedom, at least one.
 fn student_t(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -48,8 +50,7 @@ fn student_t(degrees: usize) -> f64 {
         2.052, 2.048, 2.045, 2.042,
     ];
     match degrees {
-        0 => 0.0,
-        1..=30 => TABLE[degrees - 1],
+        0..=30 => TABLE[degrees.max(1) - 1],
         // Within 0.001 of the true quantile from here on.
         _ => 1.960 + 2.5 / degrees as f64,
     }
@@ -64,12 +65,12 @@ mod tests {
         let summary = Summary::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert_eq!((summary.mean, summary.min, summary.max), (3.0, 1.0, 5.0));
         assert!((summary.deviation - 2.5f64.sqrt()).abs() < 1e-12);
-        assert!((summary.interval - 2.776 * (2.5f64 / 5.0).sqrt()).abs() < 1e-9);
+        assert!((summary.interval().unwrap() - 2.776 * (2.5f64 / 5.0).sqrt()).abs() < 1e-9);
     }
 
     #[test]
     fn one_value_has_no_spread_and_none_has_no_summary() {
-        assert_eq!(Summary::of(&[7.0]).unwrap().interval, 0.0);
+        assert_eq!(Summary::of(&[7.0]).unwrap().interval(), None);
         assert_eq!(Summary::of(&[]), None);
     }
 

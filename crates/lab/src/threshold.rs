@@ -63,10 +63,8 @@ impl Threshold {
                 .map(|(name, _)| name.as_str())
                 .collect();
             let hint = nearest(&self.metric, numbers.iter().copied());
-            return Err(Error::Threshold {
-                text: self.metric.clone(),
-                reason: format!("there is no such figure{hint} (figures: {})", numbers.join(", ")),
-            });
+            let known = numbers.join(", ");
+            return Err(Error::MissingFigure { name: self.metric.clone(), hint, known });
         };
         Ok(match self.comparison {
             Comparison::Less => value < self.bound,

@@ -1,19 +1,19 @@
 //! Learners and worlds brought together: a fleet of agents, each in worlds of its
 //! own, advanced round by round.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
-use homeostat_env::{Action, AutoresetMode, EnvSpec, EpisodeSummary, VecEnv, make};
+use homeostat_env::{Action, AutoresetMode, EpisodeSummary, VecEnv, make};
 use homeostat_nn::{Kernel, StateFile, decode, encode};
 use homeostat_rl::{AgentContext, Learner, Outcome, Policy, Workspace, for_each_agent};
 use serde_json::json;
 
-use crate::Result;
 use crate::config::RunConfig;
+use crate::{Error, Result};
 
-const KIND: &str = "homeostat-checkpoint/1";
+const CHECKPOINT_KIND: &str = "homeostat-checkpoint/1";
 
 /// Episodes over which the recent return is averaged.
 const RECENT_EPISODES: usize = 100;
@@ -24,7 +24,7 @@ const TIMED_ONE_IN: u64 = 17;
 /// Agents in training.
 pub struct Trainer {
     kernel: Kernel,
-    spec: EnvSpec,
+    identity: BTreeMap<String, String>,
     total_steps: u64,
     step: u64,
     agents: Vec<AgentInTraining>,
@@ -90,51 +90,53 @@ impl Trainer {
     pub fn new(config: &RunConfig) -> Result<Self> {
         let spec = make(&config.env)?.spec().clone();
         let seeds = SeedTree::new(config.seed);
-        let agents = (0..config.agents)
-            .map(|number| {
-                let seeds = seeds.child(&format!("agent/{number}"));
-                let context = AgentContext {
-                    agent: AgentId::new(number),
-                    spec: spec.clone(),
-                    seeds: seeds.child("learner"),
-                };
-                let learner = config.algorithm.build(&context)?;
-                let lanes = learner.lanes();
-                let world = VecEnv::new(
-                    || make(&config.env),
-                    lanes,
-                    AutoresetMode::SameStep,
-                    &seeds.child("world"),
-                )?;
-                Ok(AgentInTraining {
-                    id: context.agent,
-                    learner,
-                    world,
-                    actions: vec![Action::Discrete(0); lanes],
-                    step: 0,
-                    recent: VecDeque::new(),
-                    episodes: 0,
-                    round: Round::default(),
-                    stopped: None,
-                })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self { kernel: config.kernel, spec, total_steps: config.steps, step: 0, agents })
+        let mut agents = Vec::new();
+        for number in 0..config.agents {
+            let seeds = seeds.child(&format!("agent/{number}"));
+            let agent = AgentId::new(number);
+            let context = AgentContext { agent, spec: spec.clone(), seeds: seeds.child("learner") };
+            let learner = config.algorithm.build(&context)?;
+            let lanes = learner.lanes();
+            let make = || make(&config.env);
+            let world = VecEnv::new(make, lanes, AutoresetMode::SameStep, &seeds.child("world"))?;
+            if number == 0 {
+                refuse_what_does_not_fit(config, learner.bytes())?;
+            }
+            agents.push(AgentInTraining {
+                id: agent,
+                learner,
+                world,
+                actions: vec![Action::Discrete(0); lanes],
+                step: 0,
+                recent: VecDeque::new(),
+                episodes: 0,
+                round: Round::default(),
+                stopped: None,
+            });
+        }
+        Ok(Self {
+            kernel: config.kernel,
+            identity: config.identity.clone(),
+            total_steps: config.steps,
+            step: 0,
+            agents,
+        })
     }
 
-    /// Agents as a checkpoint left them.
-    pub fn restore(config: &RunConfig, bytes: &[u8]) -> Result<Self> {
-        let file = decode(bytes, KIND)?;
+    /// Agents as a checkpoint left them. Settings that would make it another run are
+    /// refused by name.
+    pub fn restore(config: &RunConfig, checkpoint: &Checkpoint) -> Result<Self> {
+        checkpoint.refuse_changes(config)?;
         let mut this = Self::new(config)?;
-        this.step = file.arrays.u64s("step", 1)?[0];
+        this.step = checkpoint.step()?;
         for agent in &mut this.agents {
-            agent.load(&format!("agent/{}", agent.id.number()), &file.arrays)?;
+            agent.load(&format!("agent/{}", agent.id.number()), &checkpoint.file.arrays)?;
         }
         Ok(this)
     }
 
-    /// The whole state as the bytes of a checkpoint.
-    pub fn checkpoint(&self) -> Vec<u8> {
+    /// The whole state.
+    pub fn checkpoint(&self) -> Checkpoint {
         let mut arrays = Snapshot::default();
         arrays.put_u64("step", [self.step]);
         for agent in &self.agents {
@@ -142,12 +144,12 @@ impl Trainer {
         }
         let header = json!({
             "homeostat": env!("CARGO_PKG_VERSION"),
-            "env": self.spec.id.to_string(),
-            "agents": self.agents.len(),
             "step": self.step,
             "kernel": self.kernel.to_string(),
+            "settings": self.identity,
         });
-        encode(&StateFile { kind: KIND.to_owned(), header, arrays, ..StateFile::default() })
+        let kind = CHECKPOINT_KIND.to_owned();
+        Checkpoint { file: StateFile { kind, header, arrays, ..StateFile::default() } }
     }
 
     /// Steps that each agent has taken.
@@ -184,15 +186,46 @@ impl Trainer {
         (reports.collect(), time)
     }
 
-    /// Every agent's policy as it is now.
+    /// Every agent's standing, without playing on.
+    pub fn standing(&self) -> Vec<AgentRound> {
+        self.agents.iter().map(|agent| agent.report(&Round::default())).collect()
+    }
+
+    /// Every agent's policy as it is now; one that stopped on an error has none to trust.
     pub fn policies(&self) -> Vec<(AgentId, Policy)> {
-        self.agents.iter().map(|agent| (agent.id, agent.learner.policy())).collect()
+        let sound = self.agents.iter().filter(|agent| agent.stopped.is_none());
+        sound.map(|agent| (agent.id, agent.learner.policy())).collect()
     }
 
     /// Number of agents.
     pub fn agents(&self) -> usize {
         self.agents.len()
     }
+}
+
+/// A fleet that exceeds the free memory is refused before it is built, where the
+/// system tells how much there is.
+fn refuse_what_does_not_fit(config: &RunConfig, bytes_per_agent: usize) -> Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes =
+        line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    let Some(free) = kibibytes.map(|kibibytes| kibibytes * 1024) else { return Ok(()) };
+    let needed = u64::from(config.agents).saturating_mul(bytes_per_agent as u64);
+    if needed <= free {
+        return Ok(());
+    }
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    Err(Error::OutOfRange {
+        key: "run.agents".to_owned(),
+        value: config.agents.to_string(),
+        source_text: "this run".to_owned(),
+        expected: format!(
+            "it needs {:.1} GB, and {:.1} GB are free here",
+            gigabytes(needed),
+            gigabytes(free)
+        ),
+    })
 }
 
 impl AgentInTraining {
@@ -309,8 +342,43 @@ impl Persist for AgentInTraining {
     }
 }
 
-/// Reads a checkpoint's header without restoring it.
-pub(crate) fn checkpoint_step(bytes: &[u8]) -> Result<u64> {
-    let file = decode(bytes, KIND)?;
-    Ok(file.arrays.u64s("step", 1)?[0])
+/// The whole state of a run.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    file: StateFile,
+}
+
+impl Checkpoint {
+    /// Reads a checkpoint, or says why it cannot be trusted.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let this = Self { file: decode(bytes, CHECKPOINT_KIND)? };
+        this.step()?;
+        Ok(this)
+    }
+
+    /// The bytes of a file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        encode(&self.file)
+    }
+
+    /// Steps that each agent had taken.
+    pub fn step(&self) -> Result<u64> {
+        Ok(self.file.arrays.u64s("step", 1)?[0])
+    }
+
+    /// The kernel it was trained on.
+    pub fn kernel(&self) -> &str {
+        self.file.header["kernel"].as_str().unwrap_or("unknown")
+    }
+
+    fn refuse_changes(&self, config: &RunConfig) -> Result<()> {
+        for (key, now) in &config.identity {
+            let then = self.file.header["settings"][key.as_str()].as_str().unwrap_or("absent");
+            if then != now {
+                let (key, then, now) = (key.clone(), then.to_owned(), now.clone());
+                return Err(Error::SettingChanged { key, then, now });
+            }
+        }
+        Ok(())
+    }
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::config::{RunConfig, Settings, UserLayers};
-use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming};
-use crate::run_folder::RunFolder;
+use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming, write_csv};
+use crate::run_folder::{FoundCheckpoint, RunFolder};
 use crate::statistics::Summary;
 use crate::trainer::{AgentRound, TimeSplit, Trainer};
 use crate::{Error, Result};
@@ -53,6 +53,7 @@ pub struct Training {
     folder: RunFolder,
     trainer: Trainer,
     writers: MetricWriters,
+    extra: ExtraWriters,
     last: Vec<AgentRound>,
 }
 
@@ -83,7 +84,8 @@ impl Training {
         });
         folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, 0)?;
-        Ok(Self { config, folder, trainer, writers, last: Vec::new() })
+        let last = trainer.standing();
+        Ok(Self { config, folder, trainer, writers, extra, last })
     }
 
     /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
@@ -94,38 +96,60 @@ impl Training {
         extra: ExtraWriters,
         watcher: &mut dyn Watcher,
     ) -> Result<Self> {
-        let folder = RunFolder::open(path)?;
+        let folder = RunFolder::open_locked(path)?;
         let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
         let name = folder.file("config.toml").display().to_string();
         let flags =
             steps.map(|steps| ("run.steps".to_owned(), steps.to_string(), "--steps".to_owned()));
-        let layers = UserLayers {
-            file: Some((name, text)),
-            flags: flags.into_iter().collect(),
-            ..UserLayers::default()
-        };
+        let file = Some((name, text));
+        let layers =
+            UserLayers { file, flags: flags.into_iter().collect(), ..UserLayers::default() };
         let config = Settings::resolve(&layers)?.validate()?;
-        let trainer = match folder.newest_checkpoint() {
-            Ok(found) => {
+        let trainer = match folder.newest_checkpoint()? {
+            Some(found) => {
                 for refused in &found.refused {
                     watcher.note(&format!("passed over a damaged checkpoint: {refused}"));
                 }
-                watcher.note(&format!(
-                    "going on from step {} ({})",
-                    found.step,
-                    found.path.display()
-                ));
-                Trainer::restore(&config, &found.bytes)?
+                Self::restore(&config, &found, watcher)?
             }
-            Err(Error::NoCheckpoint { reason, .. }) if reason == "there is none" => {
+            None => {
                 watcher.note("there is no checkpoint yet: starting from the beginning");
                 Trainer::new(&config)?
             }
-            Err(error) => return Err(error),
         };
         folder.write("config.toml", config.toml.as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, trainer.step())?;
-        Ok(Self { config, folder, trainer, writers, last: Vec::new() })
+        let last = trainer.standing();
+        Ok(Self { config, folder, trainer, writers, extra, last })
+    }
+
+    fn restore(
+        config: &RunConfig,
+        found: &FoundCheckpoint,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Trainer> {
+        let step = found.checkpoint.step()?;
+        if config.steps < step {
+            return Err(Error::OutOfRange {
+                key: "run.steps".to_owned(),
+                value: config.steps.to_string(),
+                source_text: "this call".to_owned(),
+                expected: format!("the run has taken {step} steps already"),
+            });
+        }
+        let trainer = Trainer::restore(config, &found.checkpoint)?;
+        if trainer.is_done() {
+            watcher.note("the run has nothing left to do; --steps gives it a larger budget");
+        } else {
+            watcher.note(&format!("going on from step {step} ({})", found.path.display()));
+        }
+        let (then, now) = (found.checkpoint.kernel(), config.kernel.to_string());
+        if then != now {
+            watcher.note(&format!(
+                "kernel {now} goes on where {then} stopped: the last bits may differ"
+            ));
+        }
+        Ok(trainer)
     }
 
     /// The run's folder.
@@ -180,11 +204,23 @@ impl Training {
             self.last = rounds;
             interrupted = watcher.wants_to_stop() && !self.trainer.is_done();
             if step >= next_checkpoint || interrupted || self.trainer.is_done() {
-                self.folder.write_checkpoint(step, &self.trainer.checkpoint())?;
+                self.save()?;
                 next_checkpoint = next_multiple(step, self.config.checkpoint_every);
             }
         }
         self.finish(interrupted, first_step, start, split)
+    }
+
+    /// Metrics first, then the state, then the policies: whatever a crash leaves, no
+    /// checkpoint is ahead of the metrics.
+    fn save(&mut self) -> Result<()> {
+        self.writers.sync()?;
+        let checkpoint = self.trainer.checkpoint().to_bytes();
+        self.folder.write_checkpoint(self.trainer.step(), &checkpoint)?;
+        for (agent, policy) in self.trainer.policies() {
+            self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+        }
+        Ok(())
     }
 
     fn finish(
@@ -194,8 +230,8 @@ impl Training {
         start: Instant,
         split: TimeSplit,
     ) -> Result<TrainingSummary> {
-        for (agent, policy) in self.trainer.policies() {
-            self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+        if self.extra.csv {
+            write_csv(&self.folder)?;
         }
         let returns: Vec<f64> = self.last.iter().filter_map(|round| round.recent_return).collect();
         let summary = Summary::of(&returns);
@@ -213,10 +249,10 @@ impl Training {
             "seed": self.config.seed,
             "agents": self.trainer.agents(),
             "agents_stopped": stopped.len(),
-            "steps": self.trainer.step(),
+            "steps": self.last.iter().map(|round| round.step).max(),
             "episodes": self.last.iter().map(|round| round.episodes).sum::<u64>(),
             "return_mean": summary.map(|summary| summary.mean),
-            "return_interval": summary.map(|summary| summary.interval),
+            "return_interval": summary.and_then(|summary| summary.interval()),
             "return_min": summary.map(|summary| summary.min),
             "return_max": summary.map(|summary| summary.max),
         });

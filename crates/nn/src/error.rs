@@ -9,6 +9,14 @@ pub enum Error {
         /// The widths as written.
         shape: String,
     },
+    /// A network beyond any use here.
+    #[error("network {shape} has more than {most} parameters: make its layers narrower")]
+    TooLarge {
+        /// The widths as written.
+        shape: String,
+        /// The most that is allowed.
+        most: usize,
+    },
     /// The file is not what it claims to be.
     #[error("file is damaged: {what}")]
     Damaged {

@@ -15,6 +15,9 @@ use crate::{Activation, Error, Result};
 /// its backward pass needs no transposition.
 const NARROW: usize = 16;
 
+/// A gigabyte of weights; far above, a mistyped width would exhaust the machine.
+const MOST_PARAMETERS: usize = 1 << 28;
+
 /// Each layer starts on a cache line.
 const ALIGNMENT: usize = 16;
 
@@ -51,6 +54,12 @@ impl MlpShape {
             let (inputs, outputs) = (pair[0], pair[1]);
             let is_last = index + 2 == widths.len();
             let start = layers.last().map_or(0, |layer| layer.end);
+            let parameters =
+                inputs.checked_mul(outputs).and_then(|count| count.checked_add(outputs));
+            if parameters.is_none_or(|count| start + count > MOST_PARAMETERS) {
+                let shape = format!("{widths:?}");
+                return Err(Error::TooLarge { shape, most: MOST_PARAMETERS });
+            }
             let weights = start..start + inputs * outputs;
             let bias_start = weights.end.next_multiple_of(ALIGNMENT);
             let bias = bias_start..bias_start + outputs;
@@ -258,5 +267,36 @@ impl Tape {
     /// The output rows of the last forward pass of `shape`.
     pub fn output(&self, shape: &MlpShape, rows: usize) -> &[f32] {
         &self.outputs[shape.layers.len() - 1][..rows * shape.outputs()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        let shape =
+            |widths: &[usize]| MlpShape::new(widths, Activation::Tanh, Activation::Identity);
+        for widths in [&[][..], &[4], &[4, 0, 2], &[0, 2]] {
+            assert!(matches!(shape(widths), Err(Error::EmptyLayer { .. })), "{widths:?}");
+        }
+        for widths in
+            [&[1 << 20, 1 << 20][..], &[1 << 32, 1 << 32], &[usize::MAX, 2], &[2, usize::MAX]]
+        {
+            assert!(matches!(shape(widths), Err(Error::TooLarge { .. })), "{widths:?}");
+        }
+        assert!(shape(&[16, 64, 64, 7]).is_ok());
+    }
+
+    /// A number of rows whose product with a width wraps around to nothing must not
+    /// pass as a batch of nothing.
+    #[test]
+    fn rows_beyond_all_memory_are_refused() {
+        let shape = MlpShape::new(&[16, 16], Activation::Tanh, Activation::Tanh).unwrap();
+        let params = vec![0.0; shape.parameter_count()];
+        let forward =
+            || shape.forward(Kernel::best(), &params, &[], 1 << 60, &mut Tape::default()).len();
+        assert!(std::panic::catch_unwind(forward).is_err());
     }
 }

@@ -94,6 +94,17 @@ impl AlgorithmConfig {
         }
     }
 
+    /// How many copies of the world each agent plays at once.
+    pub fn lanes(&self) -> usize {
+        match self {
+            Self::Ppo(config) => config.lanes,
+            Self::Dqn(config) => config.lanes,
+            Self::Ddpg(config) => config.lanes,
+            Self::QLearning(config) => config.lanes,
+            Self::Reinforce(_) => 1,
+        }
+    }
+
     /// A fresh agent.
     pub fn build(&self, context: &AgentContext) -> Result<Box<dyn Learner>> {
         Ok(match self {
@@ -116,8 +127,33 @@ pub(crate) fn suited_to(action: &Space) -> &'static str {
 }
 
 fn refuse(setting: &str, value: impl ToString, expected: &'static str) -> Result<()> {
-    Err(Error::Setting { setting: setting.to_owned(), value: value.to_string(), expected })
+    Err(Error::Setting {
+        setting: setting.to_owned(),
+        value: value.to_string(),
+        expected: expected.into(),
+    })
 }
+
+/// Lanes, rows or transitions from one to `most`; beyond, a mistyped number would
+/// exhaust the machine.
+pub(crate) fn count(setting: &str, value: usize, most: usize) -> Result<()> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("it must lie from 1 to {most}");
+    Err(Error::Setting {
+        setting: setting.to_owned(),
+        value: value.to_string(),
+        expected: expected.into(),
+    })
+}
+
+/// Most copies of a world that one agent may play.
+pub(crate) const MOST_LANES: usize = 1 << 16;
+/// Most rows of one batch.
+pub(crate) const MOST_ROWS: usize = 1 << 24;
+/// Most transitions remembered.
+pub(crate) const MOST_REMEMBERED: usize = 1 << 30;
 
 pub(crate) fn at_least_one(setting: &str, value: usize) -> Result<()> {
     if value >= 1 { Ok(()) } else { refuse(setting, value, "it must be at least 1") }

@@ -7,13 +7,17 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::{Action, Space};
-use homeostat_nn::{Activation, Adam, AdamConfig, Init, MlpShape, Network};
+use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{at_least_one, not_negative, open_unit, positive, suited_to, unit};
+use crate::algorithm::{
+    MOST_LANES, MOST_REMEMBERED, MOST_ROWS, at_least_one, count, not_negative, open_unit, positive,
+    suited_to, unit,
+};
 use crate::learner::Guard;
 use crate::noise::{Noise, NoiseConfig};
 use crate::replay::{Replay, Transition};
+use crate::trainee::Trainee;
 use crate::{
     ActionCodec, AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Workspace,
 };
@@ -86,11 +90,11 @@ impl Default for DdpgConfig {
 impl DdpgConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        at_least_one("ddpg.lanes", self.lanes)?;
-        at_least_one("ddpg.replay_capacity", self.replay_capacity)?;
+        count("ddpg.lanes", self.lanes, MOST_LANES)?;
+        count("ddpg.replay_capacity", self.replay_capacity, MOST_REMEMBERED)?;
         at_least_one("ddpg.train_every", self.train_every as usize)?;
         at_least_one("ddpg.gradient_steps", self.gradient_steps)?;
-        at_least_one("ddpg.minibatch", self.minibatch)?;
+        count("ddpg.minibatch", self.minibatch, MOST_ROWS)?;
         for width in &self.hidden {
             at_least_one("ddpg.hidden", *width)?;
         }
@@ -126,12 +130,10 @@ pub struct Ddpg {
     encoder: Encoder,
     codec: ActionCodec,
     action_len: usize,
-    actor: Network,
+    actor: Trainee,
     actor_target: Network,
-    actor_adam: Adam,
-    critic: Network,
+    critic: Trainee,
     critic_target: Network,
-    critic_adam: Adam,
     replay: Replay,
     lanes: Vec<Lane>,
     next_features: Vec<f32>,
@@ -195,10 +197,10 @@ impl Ddpg {
         };
         Ok(Self {
             guard: Guard::new(context.agent),
-            actor_adam: Adam::new(AdamConfig::default(), actor.params().len()),
-            critic_adam: Adam::new(AdamConfig::default(), critic.params().len()),
             actor_target: actor.clone(),
+            actor: Trainee::new("actor", actor, AdamConfig::default()),
             critic_target: critic.clone(),
+            critic: Trainee::new("critic", critic, AdamConfig::default()),
             replay: Replay::new(config.replay_capacity, features, action_len),
             lanes: std::iter::repeat_with(lane).take(config.lanes).collect(),
             next_features: vec![0.0; features],
@@ -209,8 +211,6 @@ impl Ddpg {
             codec: ActionCodec::new(&context.spec.action),
             encoder,
             action_len,
-            actor,
-            critic,
         })
     }
 
@@ -272,25 +272,10 @@ impl Ddpg {
             *d = 2.0 * error * scale;
         }
         self.guard.finite("critic loss", &d[..count])?;
-        let grads = critic_grads.at_least(self.critic.params().len());
-        self.critic.shape().backward(
-            kernel,
-            self.critic.params(),
-            (x, count),
-            critic,
-            d,
-            grads,
-            None,
-        );
-        if !self.critic_adam.step(
-            kernel,
-            self.config.critic_learning_rate,
-            1.0,
-            grads,
-            self.critic.params_mut(),
-        ) {
-            return Err(self.guard.not_finite("critic gradient".to_owned(), f32::NAN));
-        }
+        let grads = critic_grads.at_least(self.critic.network.params().len());
+        self.critic.backward(kernel, (x, count), critic, d, grads);
+        let rate = self.config.critic_learning_rate;
+        self.critic.step(kernel, rate, 1.0, grads, &self.guard)?;
 
         // Actor: climb Q(s, pi(s)); the critic's gradient by the action leads.
         for (k, state) in states.chunks_exact_mut(len).enumerate() {
@@ -302,9 +287,9 @@ impl Ddpg {
         let actor_loss = -f64::from(values.iter().sum::<f32>() * scale);
         d[..count].fill(-scale);
         let d_x = d_input.at_least(count * width);
-        self.critic.shape().backward(
+        self.critic.network.shape().backward(
             kernel,
-            self.critic.params(),
+            self.critic.network.params(),
             (x, count),
             critic,
             d,
@@ -315,28 +300,13 @@ impl Ddpg {
             d.copy_from_slice(&row[len..]);
         }
         self.guard.finite("actor loss", &d[..count * action_len])?;
-        let grads = actor_grads.at_least(self.actor.params().len());
-        self.actor.shape().backward(
-            kernel,
-            self.actor.params(),
-            (states, count),
-            actor,
-            d,
-            grads,
-            None,
-        );
-        if !self.actor_adam.step(
-            kernel,
-            self.config.actor_learning_rate,
-            1.0,
-            grads,
-            self.actor.params_mut(),
-        ) {
-            return Err(self.guard.not_finite("actor gradient".to_owned(), f32::NAN));
-        }
+        let grads = actor_grads.at_least(self.actor.network.params().len());
+        self.actor.backward(kernel, (states, count), actor, d, grads);
+        let rate = self.config.actor_learning_rate;
+        self.actor.step(kernel, rate, 1.0, grads, &self.guard)?;
 
-        self.actor_target.follow(kernel, self.config.soft_update, &self.actor);
-        self.critic_target.follow(kernel, self.config.soft_update, &self.critic);
+        self.actor_target.follow(kernel, self.config.soft_update, &self.actor.network);
+        self.critic_target.follow(kernel, self.config.soft_update, &self.critic.network);
         Ok((critic_loss, actor_loss))
     }
 }
@@ -417,8 +387,8 @@ impl Learner for Ddpg {
             critic_loss += critic;
             actor_loss += actor;
         }
-        self.guard.finite("actor weights", self.actor.params())?;
-        self.guard.finite("critic weights", self.critic.params())?;
+        self.guard.finite("actor weights", self.actor.network.params())?;
+        self.guard.finite("critic weights", self.critic.network.params())?;
         let steps = self.config.gradient_steps as f64;
         Ok(Some(Learned {
             figures: vec![
@@ -430,7 +400,7 @@ impl Learner for Ddpg {
     }
 
     fn policy(&self) -> Policy {
-        Policy::deterministic(&self.context.spec, "ddpg", self.actor.clone())
+        Policy::deterministic(&self.context.spec, "ddpg", self.actor.network.clone())
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
@@ -444,11 +414,8 @@ impl Learner for Ddpg {
     }
 
     fn bytes(&self) -> usize {
-        let networks = [&self.actor, &self.actor_target, &self.critic, &self.critic_target];
-        let moments = self.actor_adam.bytes() + self.critic_adam.bytes();
-        networks.iter().map(|network| network.bytes()).sum::<usize>()
-            + moments
-            + self.replay.bytes()
+        let targets = self.actor_target.bytes() + self.critic_target.bytes();
+        self.actor.bytes() + self.critic.bytes() + targets + self.replay.bytes()
     }
 }
 
@@ -456,10 +423,8 @@ impl Persist for Ddpg {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.actor.save(&format!("{name}/actor"), out);
         self.actor_target.save(&format!("{name}/actor_target"), out);
-        self.actor_adam.save(&format!("{name}/actor_adam"), out);
         self.critic.save(&format!("{name}/critic"), out);
         self.critic_target.save(&format!("{name}/critic_target"), out);
-        self.critic_adam.save(&format!("{name}/critic_adam"), out);
         self.replay.save(&format!("{name}/replay"), out);
         for (index, lane) in self.lanes.iter().enumerate() {
             lane.noise.save(&format!("{name}/noise/{index}"), out);
@@ -471,10 +436,8 @@ impl Persist for Ddpg {
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.actor.load(&format!("{name}/actor"), from)?;
         self.actor_target.load(&format!("{name}/actor_target"), from)?;
-        self.actor_adam.load(&format!("{name}/actor_adam"), from)?;
         self.critic.load(&format!("{name}/critic"), from)?;
         self.critic_target.load(&format!("{name}/critic_target"), from)?;
-        self.critic_adam.load(&format!("{name}/critic_adam"), from)?;
         self.replay.load(&format!("{name}/replay"), from)?;
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             lane.noise.load(&format!("{name}/noise/{index}"), from)?;

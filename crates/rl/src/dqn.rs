@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::{Action, Space};
-use homeostat_nn::{Activation, Adam, AdamConfig, Init, MlpShape, Network, argmax, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network, argmax, clip_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{at_least_one, open_unit, positive, suited_to, unit};
+use crate::algorithm::{
+    MOST_LANES, MOST_REMEMBERED, MOST_ROWS, at_least_one, count, open_unit, positive, suited_to,
+    unit,
+};
 use crate::learner::Guard;
 use crate::replay::{Replay, Transition};
+use crate::schedule::decayed;
+use crate::trainee::Trainee;
 use crate::{
     AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Schedule, Workspace,
 };
@@ -88,11 +93,11 @@ impl Default for DqnConfig {
 impl DqnConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        at_least_one("dqn.lanes", self.lanes)?;
-        at_least_one("dqn.replay_capacity", self.replay_capacity)?;
+        count("dqn.lanes", self.lanes, MOST_LANES)?;
+        count("dqn.replay_capacity", self.replay_capacity, MOST_REMEMBERED)?;
         at_least_one("dqn.train_every", self.train_every as usize)?;
         at_least_one("dqn.gradient_steps", self.gradient_steps)?;
-        at_least_one("dqn.minibatch", self.minibatch)?;
+        count("dqn.minibatch", self.minibatch, MOST_ROWS)?;
         at_least_one("dqn.target_update_every", self.target_update_every as usize)?;
         for width in &self.hidden {
             at_least_one("dqn.hidden", *width)?;
@@ -107,9 +112,7 @@ impl DqnConfig {
 
     /// Probability of a random action after this many steps.
     fn epsilon(&self, step: u64) -> f64 {
-        let progress = (step as f64 / self.epsilon_decay_steps.max(1) as f64).min(1.0);
-        let (start, end) = (f64::from(self.epsilon_start), f64::from(self.epsilon_end));
-        start + (end - start) * progress
+        decayed(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step)
     }
 }
 
@@ -119,9 +122,8 @@ pub struct Dqn {
     guard: Guard,
     encoder: Encoder,
     choices: usize,
-    online: Network,
+    online: Trainee,
     target: Network,
-    adam: Adam,
     replay: Replay,
     /// Features and action of each lane's step that is being played.
     pending: Vec<(Vec<f32>, f32)>,
@@ -154,8 +156,8 @@ impl Dqn {
             Network::new(shape, 0, Init::UniformFanIn, &mut context.seeds.stream("weights"));
         Ok(Self {
             guard: Guard::new(context.agent),
-            adam: Adam::new(AdamConfig::default(), online.params().len()),
             target: online.clone(),
+            online: Trainee::new("q", online, AdamConfig::default()),
             replay: Replay::new(config.replay_capacity, encoder.features(), 1),
             pending: vec![(vec![0.0; encoder.features()], 0.0); config.lanes],
             next_features: vec![0.0; encoder.features()],
@@ -166,7 +168,6 @@ impl Dqn {
             config: config.clone(),
             encoder,
             choices,
-            online,
         })
     }
 
@@ -231,26 +232,16 @@ impl Dqn {
         }
         // Not the slopes: that of an infinite error is one, like any other's.
         self.guard.number("q loss", loss as f32)?;
-        let grads = actor_grads.at_least(self.online.params().len());
-        self.online.shape().backward(
-            kernel,
-            self.online.params(),
-            (x, count),
-            actor,
-            d,
-            grads,
-            None,
-        );
+        let grads = actor_grads.at_least(self.online.network.params().len());
+        self.online.backward(kernel, (x, count), actor, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
-        if !self.adam.step(kernel, learning_rate, factor, grads, self.online.params_mut()) {
-            return Err(self.guard.not_finite("q gradient".to_owned(), f32::NAN));
-        }
+        self.online.step(kernel, learning_rate, factor, grads, &self.guard)?;
         self.gradient_steps += 1;
         if let Some(rate) = self.config.soft_update {
-            self.target.follow(kernel, rate, &self.online);
+            self.target.follow(kernel, rate, &self.online.network);
         } else if self.gradient_steps.is_multiple_of(self.config.target_update_every) {
-            self.target.params_mut().copy_from_slice(self.online.params());
+            self.target.params_mut().copy_from_slice(self.online.network.params());
         }
         Ok(loss / count as f64)
     }
@@ -319,7 +310,7 @@ impl Learner for Dqn {
         for _ in 0..self.config.gradient_steps {
             loss += self.gradient_step(learning_rate, workspace)?;
         }
-        self.guard.finite("q weights", self.online.params())?;
+        self.guard.finite("q weights", self.online.network.params())?;
         Ok(Some(Learned {
             figures: vec![
                 ("q_loss", loss / self.config.gradient_steps as f64),
@@ -329,7 +320,7 @@ impl Learner for Dqn {
     }
 
     fn policy(&self) -> Policy {
-        Policy::values(&self.context.spec, "dqn", self.online.clone())
+        Policy::values(&self.context.spec, "dqn", self.online.network.clone())
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
@@ -340,7 +331,7 @@ impl Learner for Dqn {
     }
 
     fn bytes(&self) -> usize {
-        self.online.bytes() + self.target.bytes() + self.adam.bytes() + self.replay.bytes()
+        self.online.bytes() + self.target.bytes() + self.replay.bytes()
     }
 }
 
@@ -348,7 +339,6 @@ impl Persist for Dqn {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.online.save(&format!("{name}/online"), out);
         self.target.save(&format!("{name}/target"), out);
-        self.adam.save(&format!("{name}/adam"), out);
         self.replay.save(&format!("{name}/replay"), out);
         self.rng.save(&format!("{name}/rng"), out);
         out.put_u64(
@@ -360,7 +350,6 @@ impl Persist for Dqn {
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.online.load(&format!("{name}/online"), from)?;
         self.target.load(&format!("{name}/target"), from)?;
-        self.adam.load(&format!("{name}/adam"), from)?;
         self.replay.load(&format!("{name}/replay"), from)?;
         self.rng.load(&format!("{name}/rng"), from)?;
         let clock = from.u64s(&format!("{name}/clock"), 3)?;

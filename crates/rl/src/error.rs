@@ -1,5 +1,7 @@
 //! What stops a learner.
 
+use std::borrow::Cow;
+
 use homeostat_core::AgentId;
 
 /// An error of one agent. Others of the same fleet go on.
@@ -36,7 +38,7 @@ pub enum Error {
         /// The refused value.
         value: String,
         /// What it must be.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// A policy file that does not describe a policy.
     #[error("policy file is damaged: {what}")]

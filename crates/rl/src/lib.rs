@@ -27,6 +27,7 @@ mod reinforce;
 mod replay;
 mod rollout;
 mod schedule;
+mod trainee;
 mod workspace;
 
 pub use action_codec::ActionCodec;

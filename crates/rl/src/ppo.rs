@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, Adam, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{at_least_one, open_unit, positive, unit};
+use crate::algorithm::{MOST_LANES, MOST_ROWS, at_least_one, count, open_unit, positive, unit};
 use crate::learner::Guard;
 use crate::rollout::{Batch, Decided, Rollout};
+use crate::trainee::Trainee;
 use crate::workspace::RowScalars;
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Schedule,
@@ -111,10 +112,10 @@ impl Default for PpoConfig {
 impl PpoConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        at_least_one("ppo.lanes", self.lanes)?;
-        at_least_one("ppo.steps_per_update", self.steps_per_update)?;
+        count("ppo.lanes", self.lanes, MOST_LANES)?;
+        count("ppo.steps_per_update", self.steps_per_update, MOST_ROWS / self.lanes)?;
         at_least_one("ppo.epochs", self.epochs)?;
-        at_least_one("ppo.minibatch", self.minibatch)?;
+        count("ppo.minibatch", self.minibatch, MOST_ROWS)?;
         for width in &self.hidden {
             at_least_one("ppo.hidden", *width)?;
         }
@@ -144,10 +145,8 @@ pub struct Ppo {
     encoder: Encoder,
     codec: ActionCodec,
     head: Head,
-    actor: Network,
-    actor_adam: Adam,
-    critic: Network,
-    critic_adam: Adam,
+    actor: Trainee,
+    critic: Trainee,
     rollout: Rollout,
     /// Features of each lane's present state, for the value after the last step.
     present: Vec<f32>,
@@ -180,8 +179,8 @@ impl Ppo {
         let (lanes, steps) = (config.lanes, config.steps_per_update);
         Ok(Self {
             guard: Guard::new(context.agent),
-            actor_adam: Adam::new(adam, actor.params().len()),
-            critic_adam: Adam::new(adam, critic.params().len()),
+            actor: Trainee::new("actor", actor, adam),
+            critic: Trainee::new("critic", critic, adam),
             rollout: Rollout::new(lanes, steps, encoder.features(), head.action_len()),
             present: vec![0.0; lanes * encoder.features()],
             order: Vec::new(),
@@ -191,19 +190,17 @@ impl Ppo {
             encoder,
             codec,
             head,
-            actor,
-            critic,
         })
     }
 
     /// Actor and critic, to be given weights from outside.
     pub fn networks_mut(&mut self) -> (&mut Network, &mut Network) {
-        (&mut self.actor, &mut self.critic)
+        (&mut self.actor.network, &mut self.critic.network)
     }
 
     /// Actor and critic.
     pub fn networks(&self) -> (&Network, &Network) {
-        (&self.actor, &self.critic)
+        (&self.actor.network, &self.critic.network)
     }
 
     /// One pass over `batch` in the given order, minibatch by minibatch, ended early
@@ -277,7 +274,7 @@ impl Ppo {
 
         // Actor: minimise -min(ratio A, clip(ratio) A) - beta H.
         let outputs = self.actor.forward(kernel, x, count, actor);
-        self.head.evaluate(kernel, outputs, self.actor.extra(), taken, head);
+        self.head.evaluate(kernel, outputs, self.actor.network.extra(), taken, head);
         let clip = config.schedule.at(config.clip, progress);
         let mut losses = Losses { minibatches: 1, ..Losses::default() };
         per_row.clear();
@@ -297,12 +294,12 @@ impl Ppo {
         losses.kl = f64::from(losses.last_kl);
         self.guard.finite("policy loss", per_row)?;
         let d = d_output.at_least(count * self.head.outputs());
-        let grads = actor_grads.at_least(self.actor.params().len());
-        let (grads_net, grads_head) = grads.split_at_mut(self.actor.shape().parameter_count());
+        let grads = actor_grads.at_least(self.actor.network.params().len());
+        let grads_head = &mut grads[self.actor.network.shape().parameter_count()..];
         let d_entropy = -scale * config.entropy_coefficient;
         self.head.gradient(
             outputs,
-            self.actor.extra(),
+            self.actor.network.extra(),
             taken,
             per_row,
             d_entropy,
@@ -311,15 +308,7 @@ impl Ppo {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.actor.shape().backward(
-            kernel,
-            self.actor.params(),
-            (x, count),
-            actor,
-            d,
-            grads_net,
-            None,
-        );
+        self.actor.backward(kernel, (x, count), actor, d, grads);
 
         // Critic: minimise the squared error, optionally not trusting far moves.
         let values = self.critic.forward(kernel, x, count, critic);
@@ -330,16 +319,8 @@ impl Ppo {
             *d = scale * config.value_coefficient * slope;
         }
         self.guard.finite("value loss", d)?;
-        let grads_critic = critic_grads.at_least(self.critic.params().len());
-        self.critic.shape().backward(
-            kernel,
-            self.critic.params(),
-            (x, count),
-            critic,
-            d,
-            grads_critic,
-            None,
-        );
+        let grads_critic = critic_grads.at_least(self.critic.network.params().len());
+        self.critic.backward(kernel, (x, count), critic, d, grads_critic);
 
         // Step.
         let factor = match config.max_grad_norm {
@@ -347,13 +328,9 @@ impl Ppo {
             None => 1.0,
         };
         let rate = config.schedule.at(config.actor_learning_rate, progress);
-        if !self.actor_adam.step(kernel, rate, factor, grads, self.actor.params_mut()) {
-            return Err(self.guard.not_finite("actor gradient".to_owned(), f32::NAN));
-        }
+        self.actor.step(kernel, rate, factor, grads, &self.guard)?;
         let rate = config.schedule.at(config.critic_learning_rate, progress);
-        if !self.critic_adam.step(kernel, rate, factor, grads_critic, self.critic.params_mut()) {
-            return Err(self.guard.not_finite("critic gradient".to_owned(), f32::NAN));
-        }
+        self.critic.step(kernel, rate, factor, grads_critic, &self.guard)?;
         Ok(losses)
     }
 
@@ -366,8 +343,8 @@ impl Ppo {
         self.rollout.batch = batch;
         self.order = order;
         let losses = losses?;
-        self.guard.finite("actor weights", self.actor.params())?;
-        self.guard.finite("critic weights", self.critic.params())?;
+        self.guard.finite("actor weights", self.actor.network.params())?;
+        self.guard.finite("critic weights", self.critic.network.params())?;
         Ok(losses)
     }
 
@@ -431,7 +408,7 @@ impl Learner for Ppo {
         let outputs = self.actor.forward(*kernel, &self.present, lanes, actor);
         self.guard.finite("policy output", outputs)?;
         let drawn = drawn.at_least(lanes * action_len);
-        self.head.sample(*kernel, outputs, self.actor.extra(), &mut self.rng, drawn, head);
+        self.head.sample(*kernel, outputs, self.actor.network.extra(), &mut self.rng, drawn, head);
         self.guard.finite("action", drawn)?;
         let values = self.critic.forward(*kernel, &self.present, lanes, critic);
         self.guard.finite("value", values)?;
@@ -489,7 +466,7 @@ impl Learner for Ppo {
     }
 
     fn policy(&self) -> Policy {
-        Policy::stochastic(&self.context.spec, "ppo", self.actor.clone())
+        Policy::stochastic(&self.context.spec, "ppo", self.actor.network.clone())
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
@@ -500,21 +477,15 @@ impl Learner for Ppo {
     }
 
     fn bytes(&self) -> usize {
-        let networks = self.actor.bytes() + self.critic.bytes();
-        let moments = self.actor_adam.bytes() + self.critic_adam.bytes();
-        networks
-            + moments
-            + self.rollout.bytes()
-            + (self.present.len() + self.order.len()) * size_of::<f32>()
+        let scratch = (self.present.len() + self.order.len()) * size_of::<f32>();
+        self.actor.bytes() + self.critic.bytes() + self.rollout.bytes() + scratch
     }
 }
 
 impl Persist for Ppo {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.actor.save(&format!("{name}/actor"), out);
-        self.actor_adam.save(&format!("{name}/actor_adam"), out);
         self.critic.save(&format!("{name}/critic"), out);
-        self.critic_adam.save(&format!("{name}/critic_adam"), out);
         self.rollout.save(&format!("{name}/rollout"), out);
         self.rng.save(&format!("{name}/rng"), out);
         out.put_f32(&format!("{name}/present"), self.present.as_slice());
@@ -523,9 +494,7 @@ impl Persist for Ppo {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.actor.load(&format!("{name}/actor"), from)?;
-        self.actor_adam.load(&format!("{name}/actor_adam"), from)?;
         self.critic.load(&format!("{name}/critic"), from)?;
-        self.critic_adam.load(&format!("{name}/critic_adam"), from)?;
         self.rollout.load(&format!("{name}/rollout"), from)?;
         self.rng.load(&format!("{name}/rng"), from)?;
         from.copy_f32s(&format!("{name}/present"), &mut self.present)?;

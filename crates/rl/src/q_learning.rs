@@ -5,8 +5,9 @@ use homeostat_env::{Action, Space};
 use homeostat_nn::argmax;
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{at_least_one, suited_to, unit};
+use crate::algorithm::{MOST_LANES, count, suited_to, unit};
 use crate::learner::Guard;
+use crate::schedule::decayed;
 use crate::{AgentContext, Error, Learned, Learner, Outcome, Policy, Result, Workspace};
 
 /// Settings of tabular Q-learning.
@@ -46,7 +47,7 @@ impl Default for QLearningConfig {
 impl QLearningConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        at_least_one("q-learning.lanes", self.lanes)?;
+        count("q-learning.lanes", self.lanes, MOST_LANES)?;
         unit("q-learning.learning_rate", self.learning_rate)?;
         unit("q-learning.gamma", self.gamma)?;
         unit("q-learning.epsilon_start", self.epsilon_start)?;
@@ -57,15 +58,13 @@ impl QLearningConfig {
         Err(Error::Setting {
             setting: "q-learning.initial_value".to_owned(),
             value: self.initial_value.to_string(),
-            expected: "it must be a finite number",
+            expected: "it must be a finite number".into(),
         })
     }
 
     /// Probability of a random action after this many steps.
     fn epsilon(&self, step: u64) -> f64 {
-        let progress = (step as f64 / self.epsilon_decay_steps.max(1) as f64).min(1.0);
-        let (start, end) = (f64::from(self.epsilon_start), f64::from(self.epsilon_end));
-        start + (end - start) * progress
+        decayed(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step)
     }
 }
 

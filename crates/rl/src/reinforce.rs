@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, Adam, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{at_least_one, positive, unit};
 use crate::learner::Guard;
+use crate::trainee::Trainee;
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Workspace,
 };
@@ -86,10 +87,8 @@ pub struct Reinforce {
     encoder: Encoder,
     codec: ActionCodec,
     head: Head,
-    policy: Network,
-    policy_adam: Adam,
-    baseline: Network,
-    baseline_adam: Adam,
+    policy: Trainee,
+    baseline: Trainee,
     episodes: Episodes,
     rng: Stream,
     context: AgentContext,
@@ -127,8 +126,8 @@ impl Reinforce {
         let baseline = Network::new(shape(1)?, 0, Init::orthogonal(1.0), &mut weights);
         Ok(Self {
             guard: Guard::new(context.agent),
-            policy_adam: Adam::new(AdamConfig::default(), policy.params().len()),
-            baseline_adam: Adam::new(AdamConfig::default(), baseline.params().len()),
+            policy: Trainee::new("policy", policy, AdamConfig::default()),
+            baseline: Trainee::new("baseline", baseline, AdamConfig::default()),
             episodes: Episodes::default(),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
@@ -136,8 +135,6 @@ impl Reinforce {
             encoder,
             codec,
             head,
-            policy,
-            baseline,
         })
     }
 
@@ -163,17 +160,17 @@ impl Reinforce {
         self.guard.finite("advantages", per_row)?;
 
         let outputs = self.policy.forward(kernel, features, count, actor);
-        self.head.evaluate(kernel, outputs, self.policy.extra(), actions, head);
+        self.head.evaluate(kernel, outputs, self.policy.network.extra(), actions, head);
         let loss =
             per_row.iter().zip(&head.log_prob).map(|(d, log_prob)| f64::from(d * log_prob)).sum();
         let entropy = head.entropy.iter().map(|entropy| f64::from(entropy * scale)).sum();
         let d = d_output.at_least(count * self.head.outputs());
-        let grads = actor_grads.at_least(self.policy.params().len());
-        let (grads_net, grads_head) = grads.split_at_mut(self.policy.shape().parameter_count());
+        let grads = actor_grads.at_least(self.policy.network.params().len());
+        let grads_head = &mut grads[self.policy.network.shape().parameter_count()..];
         let d_entropy = -scale * self.config.entropy_coefficient;
         self.head.gradient(
             outputs,
-            self.policy.extra(),
+            self.policy.network.extra(),
             actions,
             per_row,
             d_entropy,
@@ -182,26 +179,11 @@ impl Reinforce {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.policy.shape().backward(
-            kernel,
-            self.policy.params(),
-            (features, count),
-            actor,
-            d,
-            grads_net,
-            None,
-        );
+        self.policy.backward(kernel, (features, count), actor, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
-        if !self.policy_adam.step(
-            kernel,
-            self.config.policy_learning_rate,
-            factor,
-            grads,
-            self.policy.params_mut(),
-        ) {
-            return Err(self.guard.not_finite("policy gradient".to_owned(), f32::NAN));
-        }
+        let rate = self.config.policy_learning_rate;
+        self.policy.step(kernel, rate, factor, grads, &self.guard)?;
         Ok((loss, entropy))
     }
 
@@ -219,27 +201,12 @@ impl Reinforce {
             *d = 2.0 * error / count as f32;
         }
         self.guard.finite("baseline loss", d)?;
-        let grads = critic_grads.at_least(self.baseline.params().len());
-        self.baseline.shape().backward(
-            kernel,
-            self.baseline.params(),
-            (features, count),
-            critic,
-            d,
-            grads,
-            None,
-        );
+        let grads = critic_grads.at_least(self.baseline.network.params().len());
+        self.baseline.backward(kernel, (features, count), critic, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
-        if !self.baseline_adam.step(
-            kernel,
-            self.config.baseline_learning_rate,
-            factor,
-            grads,
-            self.baseline.params_mut(),
-        ) {
-            return Err(self.guard.not_finite("baseline gradient".to_owned(), f32::NAN));
-        }
+        let rate = self.config.baseline_learning_rate;
+        self.baseline.step(kernel, rate, factor, grads, &self.guard)?;
         Ok(loss)
     }
 }
@@ -284,7 +251,7 @@ impl Learner for Reinforce {
         let outputs = self.policy.forward(*kernel, x, 1, actor);
         self.guard.finite("policy output", outputs)?;
         let row = drawn.at_least(self.head.action_len());
-        self.head.sample(*kernel, outputs, self.policy.extra(), &mut self.rng, row, head);
+        self.head.sample(*kernel, outputs, self.policy.network.extra(), &mut self.rng, row, head);
         self.guard.finite("action", row)?;
         self.codec.decode(row, &mut actions[0]);
         self.episodes.features.extend_from_slice(x);
@@ -319,8 +286,8 @@ impl Learner for Reinforce {
         for _ in 0..self.config.baseline_steps {
             baseline_loss = self.baseline_step(count, workspace)?;
         }
-        self.guard.finite("policy weights", self.policy.params())?;
-        self.guard.finite("baseline weights", self.baseline.params())?;
+        self.guard.finite("policy weights", self.policy.network.params())?;
+        self.guard.finite("baseline weights", self.baseline.network.params())?;
         self.episodes.clear();
         Ok(Some(Learned {
             figures: vec![
@@ -332,7 +299,7 @@ impl Learner for Reinforce {
     }
 
     fn policy(&self) -> Policy {
-        Policy::stochastic(&self.context.spec, "reinforce", self.policy.clone())
+        Policy::stochastic(&self.context.spec, "reinforce", self.policy.network.clone())
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
@@ -348,17 +315,14 @@ impl Learner for Reinforce {
             .iter()
             .map(|items| items.capacity() * size_of::<f32>())
             .sum();
-        let moments = self.policy_adam.bytes() + self.baseline_adam.bytes();
-        self.policy.bytes() + self.baseline.bytes() + moments + buffers
+        self.policy.bytes() + self.baseline.bytes() + buffers
     }
 }
 
 impl Persist for Reinforce {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.policy.save(&format!("{name}/policy"), out);
-        self.policy_adam.save(&format!("{name}/policy_adam"), out);
         self.baseline.save(&format!("{name}/baseline"), out);
-        self.baseline_adam.save(&format!("{name}/baseline_adam"), out);
         out.put_f32(&format!("{name}/episodes/features"), self.episodes.features.as_slice());
         out.put_f32(&format!("{name}/episodes/actions"), self.episodes.actions.as_slice());
         out.put_f32(&format!("{name}/episodes/rewards"), self.episodes.rewards.as_slice());
@@ -369,9 +333,7 @@ impl Persist for Reinforce {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.policy.load(&format!("{name}/policy"), from)?;
-        self.policy_adam.load(&format!("{name}/policy_adam"), from)?;
         self.baseline.load(&format!("{name}/baseline"), from)?;
-        self.baseline_adam.load(&format!("{name}/baseline_adam"), from)?;
         let clock = from.u64s(&format!("{name}/clock"), 2)?;
         self.guard.step = clock[0];
         let rewards = from.any_f32s(&format!("{name}/episodes/rewards"))?.to_vec();

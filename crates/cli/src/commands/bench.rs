@@ -81,7 +81,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         repetitions: arguments.repetitions,
         kernel,
     };
-    let report = bench.run(|what| eprintln!("timing {what}"))?;
+    let report = bench.run(|what| say!("timing {what}"))?;
     show(&report, arguments.output);
     Ok(Ending::Done)
 }

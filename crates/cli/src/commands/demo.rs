@@ -20,20 +20,20 @@ use crate::progress::LiveView;
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// Everything random follows from it.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: u64,
     /// Agents to train at once.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     agents: u32,
     /// Steps of each agent.
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(2048..=100_000_000))]
     steps: u64,
 }
 
 const GOAL: f64 = 475.0;
 
 pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
-    eprintln!(
+    say!(
         "{} agents learn to balance a pole on a cart, each from nothing and by itself.\n\
          A perfect score is 500 steps; {GOAL} counts as solved. Ctrl-C stops early.\n",
         arguments.agents
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
             })
         })
         .collect();
-    eprintln!("\n100 episodes of each policy that was learnt, on worlds it has never met:");
+    say!("\n100 episodes of each policy that was learnt, on worlds it has never met:");
     print_records(Output::Table, &records);
 
     let folder = RunFolder::open(&path)?;

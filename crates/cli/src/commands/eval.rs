@@ -74,12 +74,7 @@ pub(crate) fn load_policies(path: &Path) -> anyhow::Result<Vec<(String, Policy)>
         RunFolder::open(path)?.policy_files()?
     };
     if files.is_empty() {
-        return Err(homeostat_lab::Error::NotARun {
-            path: path.to_owned(),
-            reason: "it has no policies yet; they are written when training ends or is interrupted"
-                .to_owned(),
-        }
-        .into());
+        return Err(homeostat_lab::Error::NoPolicies { path: path.to_owned() }.into());
     }
     files
         .iter()
@@ -110,7 +105,7 @@ pub(crate) fn summary_record(evaluations: &[Evaluation], episodes: usize) -> Val
         "agents": evaluations.len(),
         "episodes": episodes,
         "return_mean": over.mean,
-        "return_interval": over.interval,
+        "return_interval": over.interval(),
         "return_min": over.min,
         "return_max": over.max,
         "length_mean": Summary::of(&lengths).map(|summary| summary.mean),
@@ -123,7 +118,7 @@ fn agent_record(evaluation: &Evaluation) -> Value {
         "agent": evaluation.name,
         "episodes": summary.count,
         "return_mean": summary.mean,
-        "return_interval": summary.interval,
+        "return_interval": summary.interval(),
         "return_min": summary.min,
         "return_max": summary.max,
         "length_mean": Summary::of(&evaluation.lengths).map(|lengths| lengths.mean),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use homeostat_lab::{RunFolder, draw_curves, read_curves};
+use homeostat_lab::{Error, RunFolder, draw_curves, read_curves};
 
 use crate::Ending;
 use crate::output::print;
@@ -28,7 +28,21 @@ pub(crate) struct PlotArguments {
     title: String,
 }
 
+/// Beyond this an axis has no readable labels.
+const FARTHEST_GOAL: f64 = 1e12;
+
 pub(crate) fn run(arguments: &PlotArguments) -> anyhow::Result<Ending> {
+    if let Some(goal) =
+        arguments.goal.iter().find(|goal| goal.is_nan() || goal.abs() > FARTHEST_GOAL)
+    {
+        return Err(Error::OutOfRange {
+            key: "goal".to_owned(),
+            value: goal.to_string(),
+            source_text: "flag --goal".to_owned(),
+            expected: format!("it must lie within {FARTHEST_GOAL:e} of zero"),
+        }
+        .into());
+    }
     let runs =
         arguments.runs.iter().map(|path| RunFolder::open(path)).collect::<Result<Vec<_>, _>>()?;
     draw_curves(&arguments.title, &read_curves(&runs)?, &arguments.goal, &arguments.out)?;

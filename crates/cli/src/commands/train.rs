@@ -24,7 +24,7 @@ pub(crate) struct TrainArguments {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     run_dir: Option<PathBuf>,
     /// Go on with this run from its newest whole checkpoint; --steps may raise its budget.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["algorithm", "env", "seed", "agents", "preset", "config", "set"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["algorithm", "env", "seed", "agents", "preset", "config", "set", "threads"])]
     resume: Option<PathBuf>,
     /// Also write metrics.csv.
     #[arg(long)]
@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
             Training::start(config, &path, extra)?
         }
     };
-    use_threads(arguments.settings.threads.or(training.config().threads))?;
+    use_threads(training.config().threads)?;
     if !arguments.quiet {
-        eprintln!("{}", describe(&training));
+        say!("{}", describe(&training));
     }
     let folder = training.folder().path().to_owned();
     let summary = training.run(&mut view)?;
@@ -78,7 +78,7 @@ pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<En
     let mut ending = Ending::Done;
     for threshold in texts {
         if threshold.is_crossed_by(figures)? {
-            eprintln!("threshold crossed: {threshold}");
+            say!("threshold crossed: {threshold}");
             ending = Ending::ThresholdCrossed;
         }
     }
@@ -86,9 +86,8 @@ pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<En
 }
 
 fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
-    let ending = crossed(thresholds, &summary.figures)?;
     match summary.stopped.as_slice() {
-        [] => Ok(ending),
+        [] => crossed(thresholds, &summary.figures),
         [first, ..] => {
             let stopped = anyhow::anyhow!("{first}");
             Err(stopped).with_context(|| {
@@ -105,11 +104,11 @@ fn report(summary: &TrainingSummary, folder: &Path, output: Output, quiet: bool)
     }
     if !quiet {
         let figure = |name: &str| summary.timing[name].as_f64().unwrap_or(0.0);
-        eprintln!("{:.1} s, {} steps/s", figure("elapsed_s"), thousands(figure("steps_per_s")));
+        say!("{:.1} s, {} steps/s", figure("elapsed_s"), thousands(figure("steps_per_s")));
     }
     print_record(output, &record);
     if summary.figures["status"] == "interrupted" {
-        eprintln!("go on with: homeostat train --resume {}", folder.display());
+        say!("go on with: homeostat train --resume {}", folder.display());
     }
 }
 

@@ -56,8 +56,8 @@ fn a_broken_settings_file_is_refused_with_its_name() {
         refused(&place, "config check my.toml", 2, expect);
     }
     place.write("binary.toml", [0xff, 0xfe, 0x00]);
-    refused(&place, "config check binary.toml", 1, "failed to read binary.toml");
-    refused(&place, "config check missing.toml", 1, "failed to read missing.toml");
+    refused(&place, "config check binary.toml", 2, "cannot use file binary.toml");
+    refused(&place, "config check missing.toml", 2, "cannot use file missing.toml");
 }
 
 #[test]
@@ -69,11 +69,40 @@ fn a_wrong_environment_variable_is_refused() {
 }
 
 #[test]
+fn text_that_is_none_in_the_environment_does_not_matter_or_is_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let place = Workplace::new();
+    let garbage = std::ffi::OsString::from_vec(vec![0xff]);
+    let foreign = place.command("config show").env("FOREIGN", &garbage).output().unwrap();
+    assert_eq!(foreign.status.code(), Some(0));
+    let own = place.command("config show").env("HOMEOSTAT_RUN_SEED", &garbage).output().unwrap();
+    assert_eq!(own.status.code(), Some(2));
+}
+
+#[test]
+fn numbers_beyond_the_machine_are_refused_before_they_exhaust_it() {
+    let place = Workplace::new();
+    let check =
+        |arguments: &str, expect: &str| refused(&place, &format!("train {arguments}"), 2, expect);
+    check("ppo --set ppo.hidden=[1000000,1000000]", "more than 268435456 parameters");
+    check("ppo --set ppo.hidden=[4294967296,4294967296]", "more than 268435456 parameters");
+    check("ppo --set ppo.lanes=100000000000", "it must lie from 1 to 65536");
+    check("ppo --set ppo.steps_per_update=9223372036854775807", "it must lie from 1 to");
+    check("dqn --set dqn.minibatch=9223372036854775807", "it must lie from 1 to 16777216");
+    check("ppo --agents 4000000000", "GB are free here");
+    check("ppo --steps 18446744073709551615", "is not in 0..=9223372036854775807");
+    check("ppo --threads 100000000", "it must be at most 4096");
+    refused(&place, "plot runs --goal inf", 2, "goal = inf");
+    refused(&place, "plot runs --goal nan", 2, "goal = NaN");
+    assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+}
+
+#[test]
 fn an_existing_folder_is_never_overwritten() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("mine")).unwrap();
     place.write("mine/thesis.txt", "precious");
-    refused(&place, "train ppo --run-dir mine", 1, "it exists already");
+    refused(&place, "train ppo --run-dir mine", 2, "mine exists already");
     assert_eq!(place.read("mine/thesis.txt"), b"precious");
 }
 
@@ -102,7 +131,7 @@ fn a_damaged_policy_is_refused() {
     }
     refused(
         &place,
-        "eval run/checkpoints/step-000000002000.safetensors",
+        "eval run/checkpoints/step-00000000000000002000.safetensors",
         1,
         "file is homeostat-checkpoint/1, expected homeostat-policy/1",
     );

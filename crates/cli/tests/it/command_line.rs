@@ -23,12 +23,13 @@ fn training_leaves_a_complete_run_folder() {
     place.done(&format!("{SHORT} --run-dir run --csv --tensorboard"));
     let files = files_below(&place.path("run"));
     let expected = [
-        "checkpoints/step-000000004096.safetensors",
+        "checkpoints/step-00000000000000004096.safetensors",
         "config.toml",
         "metrics.csv",
         "metrics.jsonl",
         "policies/agent-0.policy",
         "run.json",
+        "run.lock",
         "summary.json",
         "tensorboard/events",
         "timing.jsonl",
@@ -62,6 +63,8 @@ fn the_summary_comes_as_table_json_or_csv() {
     let csv = place.done(&format!("{SHORT} --output csv"));
     assert_eq!(csv.lines().count(), 2);
     assert!(csv.starts_with("status,algorithm,env,seed,"), "{csv}");
+    let json_mean = json["return_mean"].to_string();
+    assert!(csv.contains(&json_mean), "every digit for programs: {json_mean} in {csv}");
     // Three runs of the same name stand side by side.
     assert!(place.path("runs/ppo-identity-v1-seed1-3").is_dir());
 }
@@ -81,7 +84,7 @@ fn a_threshold_ends_with_its_own_exit_code() {
     };
     check("return_mean > 1000", 0);
     check("return_mean < 1000", 99);
-    check("return_maen < 1000", 2);
+    check("return_maen < 1000", 1);
     check("return_mean is high", 2);
 }
 
@@ -179,6 +182,36 @@ fn the_benchmark_reports_work_that_was_really_done() {
     }
     assert!(report["infer_us"].as_f64().unwrap() > 0.0);
     assert!(report["bytes_per_agent"].as_u64().unwrap() > 100_000);
+}
+
+#[test]
+fn a_budget_is_whole_lanes() {
+    let place = Workplace::new();
+    let call =
+        "train ppo --env toy/identity-v1 --steps 1000 --set ppo.lanes=700 --quiet --output json";
+    assert_eq!(place.call(call).json()["steps"], 1400);
+}
+
+#[test]
+fn one_agent_has_no_interval() {
+    let place = Workplace::new();
+    assert!(place.call(&format!("{SHORT} --output json")).json()["return_interval"].is_null());
+}
+
+#[test]
+fn nobody_listening_on_standard_error_is_no_error() {
+    let place = Workplace::new();
+    let program = env!("CARGO_BIN_EXE_homeostat");
+    let train = "train q-learning --env toy/grid-world-v1 --steps 40000 --run-dir run";
+    let script = format!("{program} {train} 2>&1 >/dev/null | head -n 1; exit ${{PIPESTATUS[0]}}");
+    let output = std::process::Command::new("bash")
+        .arg("-c")
+        .arg(script)
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(place.path("run/summary.json").exists());
 }
 
 #[test]

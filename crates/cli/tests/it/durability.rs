@@ -15,7 +15,7 @@ fn results(place: &Workplace, run: &str) -> Vec<(String, Vec<u8>)> {
     let names = files_below(&place.path(run));
     let is_result = |name: &String| !name.starts_with("timing") && !name.starts_with("checkpoints");
     let mut results: Vec<_> = names.into_iter().filter(is_result).collect();
-    results.push("checkpoints/step-000000030000.safetensors".to_owned());
+    results.push("checkpoints/step-00000000000000030000.safetensors".to_owned());
     results.into_iter().map(|name| (name.clone(), place.read(&format!("{run}/{name}")))).collect()
 }
 
@@ -37,7 +37,8 @@ fn start_and_wait(place: &Workplace, run: &str) -> Child {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    let checkpoint = place.path(&format!("{run}/checkpoints/step-000000003000.safetensors"));
+    let checkpoint =
+        place.path(&format!("{run}/checkpoints/step-00000000000000003000.safetensors"));
     while !checkpoint.exists() {
         assert!(begun.elapsed() < Duration::from_secs(60), "no checkpoint after a minute");
         assert!(
@@ -85,7 +86,7 @@ fn a_torn_checkpoint_is_passed_over_for_the_one_before() {
     let place = Workplace::new();
     place.done(&format!("{LONG} unbroken"));
     place.done(&format!("{LONG} torn"));
-    let newest = place.path("torn/checkpoints/step-000000030000.safetensors");
+    let newest = place.path("torn/checkpoints/step-00000000000000030000.safetensors");
     let whole = std::fs::read(&newest).unwrap();
     std::fs::write(&newest, &whole[..whole.len() / 3]).unwrap();
     let called = place.call("train --resume torn --quiet");
@@ -93,6 +94,71 @@ fn a_torn_checkpoint_is_passed_over_for_the_one_before() {
     assert!(called.stderr.contains("passed over a damaged checkpoint"), "{}", called.stderr);
     assert!(called.stderr.contains("going on from step 29000"), "{}", called.stderr);
     assert_equal_runs(&place, "unbroken", "torn");
+}
+
+#[test]
+fn resuming_a_finished_run_changes_nothing() {
+    let place = Workplace::new();
+    place.done(&format!("{LONG} run"));
+    let before = results(&place, "run");
+    let called = place.call("train --resume run --quiet");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert!(called.stderr.contains("nothing left to do"), "{}", called.stderr);
+    assert!(before == results(&place, "run"));
+}
+
+#[test]
+fn a_run_goes_on_only_as_itself() {
+    let place = Workplace::new();
+    place.done(&format!("{LONG} run"));
+    let config = String::from_utf8(place.read("run/config.toml")).unwrap();
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(config.contains(from), "{from} is not in {config}");
+        place.write("run/config.toml", config.replace(from, to));
+        let called = place.call("train --resume run --quiet");
+        assert_eq!(called.code, Some(2), "{}", called.stderr);
+        assert!(called.stderr.contains(expect), "{}", called.stderr);
+    };
+    check("seed = 5", "seed = 6", "run.seed was 5 when the run began and is 6 now");
+    check("agents = 2", "agents = 1", "run.agents was 2 when the run began and is 1 now");
+    check("hidden = [64, 64]", "hidden = [32]", "dqn.hidden was [64, 64] when the run began");
+    check("steps = 30000", "steps = 20000", "the run has taken 30000 steps already");
+}
+
+#[test]
+fn two_processes_never_train_in_one_folder() {
+    let place = Workplace::new();
+    let mut child = start_and_wait(&place, "run");
+    let called = place.call("train --resume run --quiet");
+    assert_eq!(called.code, Some(1));
+    assert!(called.stderr.contains("another process is training in run"), "{}", called.stderr);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.done("train --resume run --quiet");
+}
+
+#[test]
+fn what_a_crash_left_of_a_line_is_dropped() {
+    let place = Workplace::new();
+    place.done(&format!("{LONG} unbroken"));
+    let mut child = start_and_wait(&place, "torn");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut metrics = place.read("torn/metrics.jsonl");
+    metrics.extend_from_slice(b"\xff\xfe{\"step\":12");
+    place.write("torn/metrics.jsonl", metrics);
+    place.done("train --resume torn --quiet");
+    assert_equal_runs(&place, "unbroken", "torn");
+}
+
+#[test]
+fn a_run_in_progress_can_be_played() {
+    let place = Workplace::new();
+    let mut child = start_and_wait(&place, "run");
+    let played = place.call("eval run --episodes 2 --output json");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(played.code, Some(0), "{}", played.stderr);
 }
 
 #[test]

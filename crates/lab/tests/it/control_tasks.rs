@@ -40,7 +40,11 @@ fn returns(algorithm: &str, env: &str, steps: u64) -> Vec<f64> {
 fn check(algorithm: &str, env: &str, steps: u64, threshold: f64) {
     let returns = returns(algorithm, env, steps);
     let summary = Summary::of(&returns).unwrap();
-    println!("{algorithm} on {env}: {:.1} +- {:.1} of {returns:?}", summary.mean, summary.interval);
+    println!(
+        "{algorithm} on {env}: {:.1} +- {:.1} of {returns:?}",
+        summary.mean,
+        summary.interval().unwrap()
+    );
     assert!(summary.mean >= threshold, "{algorithm} on {env}: {} of {returns:?}", summary.mean);
 }
 

@@ -21,10 +21,16 @@ pub(crate) struct Product<'a> {
 impl Product<'_> {
     /// The lengths on which every unchecked load below relies.
     fn assert_fits(&self, y: &[f32]) {
-        assert!(self.x.len() >= self.rows * self.inputs, "input rows are missing");
-        assert!(self.w.len() >= self.inputs * self.outputs, "weights are missing");
-        assert!(y.len() >= self.rows * self.outputs, "output rows are missing");
+        assert!(holds(self.x, self.rows, self.inputs), "input rows are missing");
+        assert!(holds(self.w, self.inputs, self.outputs), "weights are missing");
+        assert!(holds(y, self.rows, self.outputs), "output rows are missing");
     }
+}
+
+/// Whether a slice holds `rows` rows of `width` numbers. The product must not wrap:
+/// everything below trusts it.
+fn holds(values: &[f32], rows: usize, width: usize) -> bool {
+    rows.checked_mul(width).is_some_and(|count| values.len() >= count)
 }
 
 /// Operands of a weight gradient: `rows` rows of `width_a` and of `width_b` numbers.
@@ -216,7 +222,7 @@ pub(super) unsafe fn multiply_derive<V: Lanes, const R: usize, const C: usize>(
     y: &mut [f32],
 ) {
     assert!(
-        matches!(activation, Activation::Identity) || h.len() >= product.rows * product.outputs,
+        matches!(activation, Activation::Identity) || holds(h, product.rows, product.outputs),
         "activations are missing"
     );
     let epilogue = TimesDerivative { h, width: product.outputs, activation };
@@ -322,8 +328,8 @@ pub(super) unsafe fn outer_product<V: Lanes, const R: usize, const C: usize>(
     g: &mut [f32],
 ) {
     let Gradient { a, b, rows, width_a, width_b } = gradient;
-    assert!(a.len() >= rows * width_a && b.len() >= rows * width_b, "gradient rows are missing");
-    assert!(g.len() >= width_a * width_b, "gradient room is missing");
+    assert!(holds(a, rows, width_a) && holds(b, rows, width_b), "gradient rows are missing");
+    assert!(holds(g, width_a, width_b), "gradient room is missing");
     let out = g.as_mut_ptr();
     let mut j = 0;
     // SAFETY: lengths were checked above; the loops keep `j` within `width_b`.
@@ -345,7 +351,7 @@ pub(super) unsafe fn outer_product<V: Lanes, const R: usize, const C: usize>(
 #[inline(always)]
 pub(super) unsafe fn column_sums<V: Lanes>(a: &[f32], rows: usize, sums: &mut [f32]) {
     let width = sums.len();
-    assert!(a.len() >= rows * width, "rows are missing");
+    assert!(holds(a, rows, width), "rows are missing");
     let mut col = 0;
     while col < width {
         let len = LANES.min(width - col);
@@ -363,7 +369,7 @@ pub(super) unsafe fn column_sums<V: Lanes>(a: &[f32], rows: usize, sums: &mut [f
 
 #[inline(always)]
 pub(super) unsafe fn transpose<V: Lanes>(w: &[f32], rows: usize, columns: usize, t: &mut [f32]) {
-    assert!(w.len() >= rows * columns && t.len() >= rows * columns, "matrix is missing");
+    assert!(holds(w, rows, columns) && holds(t, rows, columns), "matrix is missing");
     for i in (0..rows).step_by(LANES) {
         for j in (0..columns).step_by(LANES) {
             let (height, width) = (LANES.min(rows - i), LANES.min(columns - j));

@@ -6,19 +6,19 @@ use crate::Activation;
 
 /// The numbers of one Adam step, with the bias corrections already folded in.
 #[derive(Debug, Clone, Copy)]
-pub struct AdamStep {
+pub(crate) struct AdamStep {
     /// Learning rate over `1 - beta1^t`.
-    pub rate: f32,
+    pub(crate) rate: f32,
     /// Decay of the mean.
-    pub beta1: f32,
+    pub(crate) beta1: f32,
     /// Decay of the mean square.
-    pub beta2: f32,
+    pub(crate) beta2: f32,
     /// One over `sqrt(1 - beta2^t)`.
-    pub square_scale: f32,
+    pub(crate) square_scale: f32,
     /// Added to the denominator.
-    pub epsilon: f32,
+    pub(crate) epsilon: f32,
     /// Factor on every gradient: below one where the global norm was clipped.
-    pub grad_scale: f32,
+    pub(crate) grad_scale: f32,
 }
 
 /// The activation of a vector. NaN stays NaN, so that a broken network is noticed.

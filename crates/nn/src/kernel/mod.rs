@@ -23,7 +23,7 @@ mod softmax;
 use std::fmt;
 
 pub use aligned::AlignedBuffer;
-pub use elementwise::AdamStep;
+pub(crate) use elementwise::AdamStep;
 
 use dense::{Gradient, Product};
 use lanes::Portable;

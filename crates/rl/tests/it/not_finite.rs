@@ -92,7 +92,7 @@ fn a_poisoned_array_stops_the_agent_by_name() {
     check(ppo(CHOICES), "rollout/log_prob", "4: policy loss[0] is not finite (NaN)");
     check(dqn(), "online/1/bias", "3: q values[0] is not finite (NaN)");
     check(dqn(), "target/0/weight", "4: q loss is not finite (NaN)");
-    check(dqn(), "adam/square", "4: q weights[0] is not finite (NaN)");
+    check(dqn(), "online_adam/square", "4: q weights[0] is not finite (NaN)");
     check(dqn(), "replay/rewards", "4: q loss is not finite (NaN)");
     check(ddpg(), "actor/0/bias", "3: policy output[0] is not finite (NaN)");
     check(ddpg(), "critic/0/weight", "5: critic loss[0] is not finite (NaN)");

@@ -101,6 +101,14 @@ impl<Config: Default> Settings<Config> {
         self.check(set, &format!("{name} = 0 is out of range: {AT_LEAST_ONE}"));
     }
 
+    /// A count that has an upper end too, above which it would exhaust the machine.
+    fn limited(&self, name: &str, most: usize, set: fn(&mut Config, usize)) {
+        for value in [0, most + 1, usize::MAX] {
+            let expect = format!("{name} = {value} is out of range: it must lie from 1 to {most}");
+            self.check(|config| set(config, value), &expect);
+        }
+    }
+
     fn number(&self, name: &str, range: &str, set: fn(&mut Config, f32)) {
         for value in outside(range) {
             let expect = format!("{name} = {value} is out of range: {range}");
@@ -112,10 +120,11 @@ impl<Config: Default> Settings<Config> {
 #[test]
 fn ppo_refuses_settings_out_of_range() {
     let ppo = Settings { algorithm: AlgorithmConfig::Ppo };
-    ppo.count("ppo.lanes", |config: &mut PpoConfig| config.lanes = 0);
-    ppo.count("ppo.steps_per_update", |config| config.steps_per_update = 0);
+    ppo.limited("ppo.lanes", 1 << 16, |config: &mut PpoConfig, count| config.lanes = count);
+    // The default plays eight lanes.
+    ppo.limited("ppo.steps_per_update", 1 << 21, |config, count| config.steps_per_update = count);
     ppo.count("ppo.epochs", |config| config.epochs = 0);
-    ppo.count("ppo.minibatch", |config| config.minibatch = 0);
+    ppo.limited("ppo.minibatch", 1 << 24, |config, count| config.minibatch = count);
     ppo.count("ppo.hidden", |config| config.hidden = vec![8, 0]);
     ppo.number("ppo.actor_learning_rate", POSITIVE, |c, x| c.actor_learning_rate = x);
     ppo.number("ppo.critic_learning_rate", POSITIVE, |c, x| c.critic_learning_rate = x);
@@ -134,11 +143,11 @@ fn ppo_refuses_settings_out_of_range() {
 #[test]
 fn dqn_refuses_settings_out_of_range() {
     let dqn = Settings { algorithm: AlgorithmConfig::Dqn };
-    dqn.count("dqn.lanes", |config: &mut DqnConfig| config.lanes = 0);
-    dqn.count("dqn.replay_capacity", |config| config.replay_capacity = 0);
+    dqn.limited("dqn.lanes", 1 << 16, |config: &mut DqnConfig, count| config.lanes = count);
+    dqn.limited("dqn.replay_capacity", 1 << 30, |config, count| config.replay_capacity = count);
     dqn.count("dqn.train_every", |config| config.train_every = 0);
     dqn.count("dqn.gradient_steps", |config| config.gradient_steps = 0);
-    dqn.count("dqn.minibatch", |config| config.minibatch = 0);
+    dqn.limited("dqn.minibatch", 1 << 24, |config, count| config.minibatch = count);
     dqn.count("dqn.target_update_every", |config| config.target_update_every = 0);
     dqn.count("dqn.hidden", |config| config.hidden = vec![0]);
     dqn.number("dqn.learning_rate", POSITIVE, |c, x| c.learning_rate = x);
@@ -151,11 +160,11 @@ fn dqn_refuses_settings_out_of_range() {
 #[test]
 fn ddpg_refuses_settings_out_of_range() {
     let ddpg = Settings { algorithm: AlgorithmConfig::Ddpg };
-    ddpg.count("ddpg.lanes", |config: &mut DdpgConfig| config.lanes = 0);
-    ddpg.count("ddpg.replay_capacity", |config| config.replay_capacity = 0);
+    ddpg.limited("ddpg.lanes", 1 << 16, |config: &mut DdpgConfig, count| config.lanes = count);
+    ddpg.limited("ddpg.replay_capacity", 1 << 30, |config, count| config.replay_capacity = count);
     ddpg.count("ddpg.train_every", |config| config.train_every = 0);
     ddpg.count("ddpg.gradient_steps", |config| config.gradient_steps = 0);
-    ddpg.count("ddpg.minibatch", |config| config.minibatch = 0);
+    ddpg.limited("ddpg.minibatch", 1 << 24, |config, count| config.minibatch = count);
     ddpg.count("ddpg.hidden", |config| config.hidden = vec![0]);
     ddpg.number("ddpg.actor_learning_rate", POSITIVE, |c, x| c.actor_learning_rate = x);
     ddpg.number("ddpg.critic_learning_rate", POSITIVE, |c, x| c.critic_learning_rate = x);
@@ -179,7 +188,9 @@ fn ddpg_refuses_settings_out_of_range() {
 #[test]
 fn q_learning_refuses_settings_out_of_range() {
     let q_learning = Settings { algorithm: AlgorithmConfig::QLearning };
-    q_learning.count("q-learning.lanes", |config: &mut QLearningConfig| config.lanes = 0);
+    q_learning.limited("q-learning.lanes", 1 << 16, |config: &mut QLearningConfig, count| {
+        config.lanes = count
+    });
     q_learning.number("q-learning.learning_rate", UNIT, |c, x| c.learning_rate = x);
     q_learning.number("q-learning.gamma", UNIT, |c, x| c.gamma = x);
     q_learning.number("q-learning.epsilon_start", UNIT, |c, x| c.epsilon_start = x);
