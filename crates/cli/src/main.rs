@@ -92,6 +92,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
                 | Error::SettingChanged { .. }
                 | Error::World(
                     homeostat_env::Error::UnknownId { .. }
+                        | homeostat_env::Error::ManyAgents { .. }
                         | homeostat_env::Error::MalformedId { .. }
                 )
                 | Error::Learner(

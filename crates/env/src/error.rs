@@ -12,6 +12,12 @@ pub enum Error {
         /// ", did you mean ...?" where something is near.
         hint: String,
     },
+    /// An environment of many agents where one with a single agent is needed.
+    #[error("{id} is shared by many agents, and one with a single agent is needed here")]
+    ManyAgents {
+        /// The id.
+        id: String,
+    },
     /// An id that is not `namespace/name-vN`.
     #[error(
         "environment id `{id}` is not of the form namespace/name-vN, for example classic/cartpole-v1"

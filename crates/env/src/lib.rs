@@ -29,7 +29,7 @@ pub use env::{Env, Info, Step};
 pub use episode::{Episode, Outcome, World};
 pub use error::{Error, Result};
 pub use multi_agent::{AgentStep, MultiAgentEnv, MultiStep};
-pub use registry::{make, specs};
+pub use registry::{make, make_multi_agent, specs};
 pub use space::Space;
 pub use spec::{Card, EnvId, EnvSpec, Field};
 pub use vec_env::{AutoresetMode, EpisodeSummary, LaneStep, VecEnv};

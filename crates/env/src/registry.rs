@@ -1,12 +1,10 @@
 //! Environments by id.
 
-use crate::worlds::{acrobot, cartpole, grid_world, identity, mountain_car, pendulum};
-use crate::{Env, EnvSpec, Episode, Error, Result};
+use crate::worlds::{acrobot, cartpole, grid_world, identity, mountain_car, pendulum, roll_call};
+use crate::{Env, EnvSpec, Episode, Error, MultiAgentEnv, Result};
 
-type Maker = fn() -> Box<dyn Env>;
-
-/// Every environment of this crate.
-const MAKERS: [Maker; 8] = [
+/// Every environment of this crate with one agent in it.
+const SINGLE: [fn() -> Box<dyn Env>; 8] = [
     || Box::new(Episode::new(acrobot::Acrobot::default())),
     || Box::new(Episode::new(cartpole::CartPole::default())),
     || Box::new(Episode::new(grid_world::GridWorld::default())),
@@ -17,33 +15,47 @@ const MAKERS: [Maker; 8] = [
     || Box::new(Episode::new(pendulum::Pendulum::default())),
 ];
 
+/// Every environment of this crate that many agents share.
+const SHARED: [fn() -> Box<dyn MultiAgentEnv>; 1] = [|| Box::new(roll_call::RollCall::default())];
+
 /// A new environment with this id, to be reset before its first step.
 pub fn make(id: &str) -> Result<Box<dyn Env>> {
-    let mut names = Vec::new();
-    for maker in MAKERS {
-        let env = maker();
-        let name = env.spec().id.to_string();
-        if name == id {
-            return Ok(env);
-        }
-        names.push(name);
+    if let Some(env) = SINGLE.iter().map(|make| make()).find(|env| env.spec().id.to_string() == id)
+    {
+        return Ok(env);
     }
-    // Who writes a part of the id, most often the bare name, means that one.
-    let likeness = |name: &str| {
-        if name.contains(id) { 1.0 } else { strsim::jaro_winkler(id, name) }
-    };
-    let nearest = names.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let hint = nearest
-        .filter(|name| !id.is_empty() && likeness(name) > 0.7)
-        .map_or(String::new(), |name| format!(", did you mean `{name}`?"));
-    Err(Error::UnknownId { id: id.to_owned(), hint })
+    match make_multi_agent(id) {
+        Ok(_) => Err(Error::ManyAgents { id: id.to_owned() }),
+        Err(unknown) => Err(unknown),
+    }
+}
+
+/// A new environment of many agents with this id, to be reset before its first step.
+pub fn make_multi_agent(id: &str) -> Result<Box<dyn MultiAgentEnv>> {
+    let found = SHARED.iter().map(|make| make()).find(|env| env.spec().id.to_string() == id);
+    found.ok_or_else(|| unknown(id))
 }
 
 /// What every environment of this crate is, ordered by id.
 pub fn specs() -> Vec<EnvSpec> {
-    let mut specs: Vec<_> = MAKERS.iter().map(|maker| maker().spec().clone()).collect();
+    let single = SINGLE.iter().map(|make| make().spec().clone());
+    let shared = SHARED.iter().map(|make| make().spec().clone());
+    let mut specs: Vec<_> = single.chain(shared).collect();
     specs.sort_by(|a, b| a.id.cmp(&b.id));
     specs
+}
+
+fn unknown(id: &str) -> Error {
+    // Who writes a part of the id, most often the bare name, means that one.
+    let likeness = |name: &str| {
+        if name.contains(id) { 1.0 } else { strsim::jaro_winkler(id, name) }
+    };
+    let names = specs().into_iter().map(|spec| spec.id.to_string());
+    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let hint = nearest
+        .filter(|name| !id.is_empty() && likeness(name) > 0.7)
+        .map_or(String::new(), |name| format!(", did you mean `{name}`?"));
+    Error::UnknownId { id: id.to_owned(), hint }
 }
 
 #[cfg(test)]
@@ -55,9 +67,16 @@ mod tests {
         let ids: Vec<_> = specs().iter().map(|spec| spec.id.to_string()).collect();
         let mut unique = ids.clone();
         unique.dedup();
-        assert_eq!(unique.len(), MAKERS.len(), "{ids:?}");
+        assert_eq!(unique.len(), SINGLE.len() + SHARED.len(), "{ids:?}");
         for id in ids {
-            assert_eq!(make(&id).unwrap().spec().id.to_string(), id);
+            let spec = match make_multi_agent(&id) {
+                Ok(shared) => {
+                    assert!(matches!(make(&id), Err(Error::ManyAgents { .. })));
+                    shared.spec().clone()
+                }
+                Err(_) => make(&id).unwrap().spec().clone(),
+            };
+            assert_eq!(spec.id.to_string(), id);
         }
     }
 

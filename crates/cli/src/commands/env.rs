@@ -1,7 +1,8 @@
 //! `homeostat env`.
 
 use clap::Subcommand;
-use homeostat_env::{check_env, make, specs};
+use homeostat_env::{check_env, check_multi_agent_env, make, make_multi_agent, specs};
+use homeostat_lab::Error;
 use serde_json::json;
 
 use crate::Ending;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
                         "id": spec.id.to_string(),
                         "observation": describe_space(&spec.observation),
                         "action": describe_space(&spec.action),
+                        "agents": if make_multi_agent(&spec.id.to_string()).is_ok() { "many" } else { "one" },
                         "steps": spec.time_limit,
                         "summary": spec.card.summary,
                     })
@@ -45,10 +47,20 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
                 .collect();
             print_records(*output, &records);
         }
-        EnvCommand::Card { id } => print(&make_known(id)?.spec().describe()),
+        EnvCommand::Card { id } => {
+            let spec = match make_multi_agent(id) {
+                Ok(shared) => shared.spec().clone(),
+                Err(_) => make(id).map_err(Error::from)?.spec().clone(),
+            };
+            print(&spec.describe());
+        }
         EnvCommand::Check { id } => {
-            make_known(id)?;
-            let findings = check_env(&|| make(id).expect("made above"));
+            let findings = if make_multi_agent(id).is_ok() {
+                check_multi_agent_env(&|| make_multi_agent(id).expect("made above"))
+            } else {
+                make(id).map_err(Error::from)?;
+                check_env(&|| make(id).expect("made above"))
+            };
             if !findings.is_empty() {
                 let lines: Vec<_> = findings
                     .iter()
@@ -60,10 +72,6 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
         }
     }
     Ok(Ending::Done)
-}
-
-fn make_known(id: &str) -> anyhow::Result<Box<dyn homeostat_env::Env>> {
-    Ok(make(id).map_err(homeostat_lab::Error::from)?)
 }
 
 /// A space in few words: a table has no room for every bound.

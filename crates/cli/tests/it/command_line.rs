@@ -113,6 +113,7 @@ fn environments_are_listed_explained_and_checked() {
         "classic/pendulum-v1",
         "toy/grid-world-v1",
         "toy/identity-v1",
+        "toy/roll-call-v1",
     ] {
         assert!(list.contains(id), "{id} is missing:\n{list}");
         assert_eq!(place.done(&format!("env check {id}")), format!("{id} keeps its contract\n"));

@@ -230,6 +230,11 @@ fn a_world_without_fault_passes() {
 fn every_registered_environment_passes() {
     for spec in crate::specs() {
         let id = spec.id.to_string();
-        assert_eq!(check_env(&|| crate::make(&id).unwrap()), [], "{id}");
+        let findings = if crate::make_multi_agent(&id).is_ok() {
+            crate::check_multi_agent_env(&|| crate::make_multi_agent(&id).unwrap())
+        } else {
+            check_env(&|| crate::make(&id).unwrap())
+        };
+        assert_eq!(findings, [], "{id}");
     }
 }
