@@ -241,12 +241,11 @@ pub(super) unsafe fn dots_activate<V: Lanes>(
     product.assert_fits(y);
     assert!(bias.len() >= outputs, "biases are missing");
     assert!(outputs <= LANES, "a layer this wide is input-major");
-    for row in 0..rows {
+    for (row, y) in y.chunks_exact_mut(outputs).take(rows).enumerate() {
         // SAFETY: rows, weights and outputs were checked above.
         unsafe {
             let x = x.as_ptr().add(row * inputs);
-            let mut out = [0.0; LANES];
-            for (o, out) in out.iter_mut().enumerate().take(outputs) {
+            for (o, (y, bias)) in y.iter_mut().zip(bias).enumerate() {
                 let w = w.as_ptr().add(o * inputs);
                 let mut sum = V::splat(0.0);
                 let mut k = 0;
@@ -258,10 +257,14 @@ pub(super) unsafe fn dots_activate<V: Lanes>(
                     let len = inputs - k;
                     sum = V::load_first(len, x.add(k)).mul_add(V::load_first(len, w.add(k)), sum);
                 }
-                *out = sum.sum() + bias[o];
+                *y = sum.sum() + bias;
             }
-            let value = activate(activation, V::load(out.as_ptr()));
-            value.store_first(outputs, y.as_mut_ptr().add(row * outputs));
+            // Not for nothing: reading back as a vector what was just written number by
+            // number makes the processor wait.
+            if !matches!(activation, Activation::Identity) {
+                let value = activate(activation, V::load_first(outputs, y.as_ptr()));
+                value.store_first(outputs, y.as_mut_ptr());
+            }
         }
     }
 }
