@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 6] = [
+const LAYERS: [(&str, u8); 7] = [
     ("homeostat-core", 0),
+    ("homeostat-des", 1),
     ("homeostat-env", 1),
     ("homeostat-nn", 1),
     ("homeostat-rl", 2),

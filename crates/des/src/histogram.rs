@@ -1,0 +1,174 @@
+//! Streaming quantiles of durations: a histogram whose buckets grow with the value, so
+//! that every quantile is within one percent and no sample is kept.
+
+use homeostat_core::{Fraction, Persist, SimDuration, Snapshot};
+
+/// Bits of a value that tell buckets apart within one power of two: 64 buckets, each at
+/// most 1/64 wide, so that its middle is within 0.8 % of anything inside.
+const SUB_BITS: u32 = 6;
+const SUB_BUCKETS: u64 = 1 << SUB_BITS;
+
+/// Counts of durations by size.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    sum_nanos: u128,
+    largest: u64,
+}
+
+impl Histogram {
+    /// Adds one duration.
+    pub fn record(&mut self, duration: SimDuration) {
+        let nanos = duration.nanos();
+        let bucket = bucket_of(nanos);
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.total += 1;
+        self.sum_nanos += u128::from(nanos);
+        self.largest = self.largest.max(nanos);
+    }
+
+    /// How many durations were added.
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// Their mean, exactly.
+    pub fn mean(&self) -> Option<SimDuration> {
+        let mean = self.sum_nanos.checked_div(u128::from(self.total))?;
+        Some(SimDuration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    /// The largest, exactly.
+    pub fn largest(&self) -> Option<SimDuration> {
+        (self.total > 0).then_some(SimDuration::from_nanos(self.largest))
+    }
+
+    /// The duration that this part of all does not exceed, within 0.8 %; the last one
+    /// exactly.
+    pub fn quantile(&self, part: Fraction) -> Option<SimDuration> {
+        if self.total == 0 {
+            return None;
+        }
+        let rank = ((part.ratio() * self.total as f64).ceil() as u64).clamp(1, self.total);
+        if rank == self.total {
+            return self.largest();
+        }
+        let mut seen = 0;
+        let bucket = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        let middle = middle_of(bucket.expect("the counts add up to the total"));
+        Some(SimDuration::from_nanos(middle.min(self.largest)))
+    }
+
+    /// Adds all of another.
+    pub fn merge(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
+        self.total += other.total;
+        self.sum_nanos += other.sum_nanos;
+        self.largest = self.largest.max(other.largest);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        (self.total, self.sum_nanos, self.largest) = (0, 0, 0);
+    }
+}
+
+/// Small values have a bucket each; beyond, the leading bits after the first decide.
+fn bucket_of(nanos: u64) -> usize {
+    let power = 63 - (nanos | SUB_BUCKETS).leading_zeros();
+    let shift = power - SUB_BITS;
+    ((u64::from(shift) << SUB_BITS) + (nanos >> shift)) as usize
+}
+
+/// The middle of the values that fall into a bucket.
+fn middle_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * SUB_BUCKETS {
+        return bucket;
+    }
+    let shift = (bucket >> SUB_BITS) - 1;
+    let low = (bucket - (shift << SUB_BITS)) << shift;
+    low + ((1 << shift) >> 1)
+}
+
+impl Persist for Histogram {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_u64(&format!("{name}/counts"), self.counts.as_slice());
+        let sum = [self.sum_nanos as u64, (self.sum_nanos >> 64) as u64];
+        out.put_u64(&format!("{name}/totals"), [self.total, sum[0], sum[1], self.largest]);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.counts = from.any_u64s(&format!("{name}/counts"))?.to_vec();
+        let totals = from.u64s(&format!("{name}/totals"), 4)?;
+        self.total = totals[0];
+        self.sum_nanos = u128::from(totals[1]) | u128::from(totals[2]) << 64;
+        self.largest = totals[3];
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::default();
+        values.iter().for_each(|value| histogram.record(SimDuration::from_nanos(*value)));
+        histogram
+    }
+
+    #[test]
+    fn nothing_has_no_quantile() {
+        let empty = Histogram::default();
+        assert_eq!((empty.mean(), empty.quantile(Fraction::from_percent(99))), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_lies_within_a_hundredth_of_its_bucket(nanos in any::<u64>()) {
+            let middle = middle_of(bucket_of(nanos));
+            let error = (middle as f64 - nanos as f64).abs() / (nanos as f64).max(1.0);
+            prop_assert!(error <= 1.0 / 128.0, "{} in the bucket of {}", nanos, middle);
+        }
+
+        #[test]
+        fn quantiles_are_those_of_the_sorted_sample(
+            mut values in prop::collection::vec(0u64..10_000_000_000, 1..300), percent in 1u32..=100,
+        ) {
+            let histogram = of(&values);
+            values.sort_unstable();
+            let rank = (f64::from(percent) / 100.0 * values.len() as f64).ceil() as usize;
+            let exact = values[rank.clamp(1, values.len()) - 1] as f64;
+            let got = histogram.quantile(Fraction::from_percent(percent)).unwrap().nanos() as f64;
+            prop_assert!((got - exact).abs() <= exact / 128.0 + 1.0, "{got} against {exact}");
+        }
+
+        #[test]
+        fn merged_histograms_equal_the_histogram_of_all(
+            left in prop::collection::vec(any::<u32>(), 0..50), right in prop::collection::vec(any::<u32>(), 0..50),
+        ) {
+            let widen = |values: &[u32]| values.iter().map(|value| u64::from(*value)).collect::<Vec<_>>();
+            let mut merged = of(&widen(&left));
+            merged.merge(&of(&widen(&right)));
+            prop_assert_eq!(&merged, &of(&widen(&[left, right].concat())));
+            let mut snapshot = Snapshot::default();
+            merged.save("h", &mut snapshot);
+            let mut restored = Histogram::default();
+            restored.load("h", &snapshot).unwrap();
+            prop_assert_eq!(restored, merged);
+        }
+    }
+}
