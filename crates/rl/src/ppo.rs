@@ -3,17 +3,15 @@
 //!
 //! Reads top to bottom: configuration, the agent, acting, learning, one minibatch.
 
-use std::sync::Arc;
-
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Head, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{MOST_LANES, MOST_ROWS, at_least_one, count, open_unit, positive, unit};
 use crate::learner::Guard;
 use crate::rollout::{Batch, Decided, Rollout};
-use crate::trainee::Trainee;
+use crate::trainee::{Trainee, policy_and_value};
 use crate::workspace::RowScalars;
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Schedule,
@@ -162,19 +160,14 @@ impl Ppo {
         let encoder = Encoder::new(&context.spec.observation);
         let codec = ActionCodec::new(&context.spec.action);
         let head = codec.head();
-        let shape = |outputs: usize| -> Result<_> {
-            let widths = [&[encoder.features()], config.hidden.as_slice(), &[outputs]].concat();
-            Ok(Arc::new(MlpShape::new(&widths, config.activation, Activation::Identity)?))
-        };
-        // A policy that starts out even explores best; a critic has no such reason.
         let mut weights = context.seeds.stream("weights");
-        let actor = Network::new(
-            shape(head.outputs())?,
-            head.extra(),
-            Init::orthogonal(0.01),
+        let (actor, critic) = policy_and_value(
+            encoder.features(),
+            &head,
+            &config.hidden,
+            config.activation,
             &mut weights,
-        );
-        let critic = Network::new(shape(1)?, 0, Init::orthogonal(1.0), &mut weights);
+        )?;
         let adam = AdamConfig { epsilon: config.adam_epsilon, ..AdamConfig::default() };
         let (lanes, steps) = (config.lanes, config.steps_per_update);
         Ok(Self {

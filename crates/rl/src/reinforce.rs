@@ -1,16 +1,14 @@
 //! REINFORCE (Williams, 1992) with a learnt baseline: play whole episodes, then
 //! move the policy along `return - baseline`.
 
-use std::sync::Arc;
-
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, AdamConfig, Head, Init, MlpShape, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Head, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{at_least_one, positive, unit};
 use crate::learner::Guard;
-use crate::trainee::Trainee;
+use crate::trainee::{Trainee, policy_and_value};
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Workspace,
 };
@@ -112,18 +110,14 @@ impl Reinforce {
         let encoder = Encoder::new(&context.spec.observation);
         let codec = ActionCodec::new(&context.spec.action);
         let head = codec.head();
-        let shape = |outputs: usize| -> Result<_> {
-            let widths = [&[encoder.features()], config.hidden.as_slice(), &[outputs]].concat();
-            Ok(Arc::new(MlpShape::new(&widths, config.activation, Activation::Identity)?))
-        };
         let mut weights = context.seeds.stream("weights");
-        let policy = Network::new(
-            shape(head.outputs())?,
-            head.extra(),
-            Init::orthogonal(0.01),
+        let (policy, baseline) = policy_and_value(
+            encoder.features(),
+            &head,
+            &config.hidden,
+            config.activation,
             &mut weights,
-        );
-        let baseline = Network::new(shape(1)?, 0, Init::orthogonal(1.0), &mut weights);
+        )?;
         Ok(Self {
             guard: Guard::new(context.agent),
             policy: Trainee::new("policy", policy, AdamConfig::default()),

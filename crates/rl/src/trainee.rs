@@ -1,7 +1,9 @@
 //! A network and the optimiser that moves it.
 
-use homeostat_core::{Persist, Snapshot};
-use homeostat_nn::{Adam, AdamConfig, Kernel, Network, Tape};
+use std::sync::Arc;
+
+use homeostat_core::{Persist, Snapshot, Stream};
+use homeostat_nn::{Activation, Adam, AdamConfig, Head, Init, Kernel, MlpShape, Network, Tape};
 
 use crate::Result;
 use crate::learner::Guard;
@@ -75,4 +77,24 @@ impl Persist for Trainee {
         self.network.load(name, from)?;
         self.adam.load(&format!("{name}_adam"), from)
     }
+}
+
+/// A fresh policy network for `head` and a fresh value network beside it, with the same
+/// hidden layers.
+pub(crate) fn policy_and_value(
+    features: usize,
+    head: &Head,
+    hidden: &[usize],
+    activation: Activation,
+    weights: &mut Stream,
+) -> Result<(Network, Network)> {
+    let shape = |outputs: usize| -> Result<_> {
+        let widths = [&[features], hidden, &[outputs]].concat();
+        Ok(Arc::new(MlpShape::new(&widths, activation, Activation::Identity)?))
+    };
+    // A policy that starts out even explores best; a value has no such reason.
+    let policy =
+        Network::new(shape(head.outputs())?, head.extra(), Init::orthogonal(0.01), weights);
+    let value = Network::new(shape(1)?, 0, Init::orthogonal(1.0), weights);
+    Ok((policy, value))
 }
