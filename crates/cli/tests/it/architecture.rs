@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 7] = [
+const LAYERS: [(&str, u8); 8] = [
     ("homeostat-core", 0),
     ("homeostat-des", 1),
     ("homeostat-env", 1),
+    ("homeostat-load", 1),
     ("homeostat-nn", 1),
     ("homeostat-rl", 2),
     ("homeostat-lab", 4),

@@ -1,0 +1,170 @@
+//! Arrival after arrival.
+//!
+//! Most shapes have a rate that is constant for a while. Inside such a stretch the gap to
+//! the next request is exponential; a gap that would leave the stretch is cut at its end and
+//! drawn again there, which changes nothing, since exponential gaps have no memory. A swinging
+//! rate is played at its highest and thinned.
+
+use homeostat_core::{Persist, SimDuration, SimTime, Snapshot, Stream};
+
+use crate::{LoadShape, Result};
+
+/// A process of arrivals.
+#[derive(Debug, Clone)]
+pub struct Arrivals {
+    shape: LoadShape,
+    rng: Stream,
+    now: SimTime,
+    /// Rate of the present stretch, requests per second.
+    rate: f64,
+    /// When the present stretch ends; never, if absent.
+    stretch_end: Option<SimTime>,
+    /// What the shape must remember from one stretch to the next: the number of the
+    /// stretch, or the wandering logarithm.
+    stretches: u64,
+    wander: f64,
+}
+
+impl Arrivals {
+    /// The process from the start of the world.
+    pub fn new(shape: &LoadShape, rng: Stream) -> Result<Self> {
+        shape.validate()?;
+        let mut this = Self {
+            shape: shape.clone(),
+            rng,
+            now: SimTime::ZERO,
+            rate: 0.0,
+            stretch_end: None,
+            stretches: 0,
+            wander: 0.0,
+        };
+        this.begin_stretch();
+        Ok(this)
+    }
+
+    /// The next request, or nothing if none will ever come.
+    pub fn next_arrival(&mut self) -> Option<SimTime> {
+        loop {
+            if self.rate <= 0.0 {
+                // A silent stretch: wait for its end, if it has one.
+                self.now = self.stretch_end?;
+                self.begin_stretch();
+                continue;
+            }
+            let gap = match self.shape {
+                LoadShape::Flat { .. } => 1.0 / self.rate,
+                _ => self.exponential(1.0 / self.rate),
+            };
+            let candidate = self.now + duration(gap);
+            if let Some(end) = self.stretch_end.filter(|end| candidate >= *end) {
+                self.now = end;
+                self.begin_stretch();
+                continue;
+            }
+            self.now = candidate;
+            if self.is_kept() {
+                return Some(candidate);
+            }
+        }
+    }
+
+    /// The present rate, for whoever may know it.
+    pub fn rate_per_second(&self) -> f64 {
+        match &self.shape {
+            LoadShape::Diurnal { per_second, .. } => per_second * self.swing_factor(),
+            _ => self.rate,
+        }
+    }
+
+    /// Draws the rate and the end of the stretch that begins now.
+    fn begin_stretch(&mut self) {
+        let number = self.stretches;
+        self.stretches += 1;
+        match self.shape.clone() {
+            LoadShape::Poisson { per_second } | LoadShape::Flat { per_second } => {
+                self.rate = per_second
+            }
+            LoadShape::Diurnal { per_second, swing, .. } => self.rate = per_second * (1.0 + swing),
+            LoadShape::Fluctuating { per_second, spread, persistence, every_s } => {
+                // The first draw is from the distribution that the walk keeps.
+                let fresh =
+                    if number == 0 { 1.0 } else { (1.0 - persistence * persistence).sqrt() };
+                self.wander = persistence * self.wander + fresh * spread * self.rng.normal();
+                // The mean of the exponential of a normal number is above one by half its variance.
+                self.rate = per_second * (self.wander - 0.5 * spread * spread).exp();
+                self.stretch_end = Some(self.now + duration(every_s));
+            }
+            LoadShape::Bursty { calm_per_second, burst_per_second, calm_s, burst_s } => {
+                let is_calm = number.is_multiple_of(2);
+                self.rate = if is_calm { calm_per_second } else { burst_per_second };
+                let length = self.exponential(if is_calm { calm_s } else { burst_s });
+                self.stretch_end = Some(self.now + duration(length));
+            }
+            LoadShape::Spike { base_per_second, peak_per_second, start_s, length_s } => {
+                let (start, end) = (instant(start_s), instant(start_s + length_s));
+                let is_inside = start <= self.now && self.now < end;
+                self.rate = if is_inside { peak_per_second } else { base_per_second };
+                self.stretch_end = [start, end].into_iter().find(|edge| *edge > self.now);
+            }
+            LoadShape::Steps(levels) => {
+                let present = levels.iter().rev().find(|level| instant(level.start_s) <= self.now);
+                self.rate = present.map_or(0.0, |level| level.per_second);
+                let starts = levels.iter().map(|level| instant(level.start_s));
+                self.stretch_end = starts.into_iter().find(|start| *start > self.now);
+            }
+        }
+    }
+
+    /// Whether a request played at the highest rate stays, at the present one.
+    fn is_kept(&mut self) -> bool {
+        match self.shape {
+            LoadShape::Diurnal { swing, .. } => {
+                self.rng.uniform() * (1.0 + swing) < self.swing_factor()
+            }
+            _ => true,
+        }
+    }
+
+    fn swing_factor(&self) -> f64 {
+        match self.shape {
+            LoadShape::Diurnal { swing, period_s, .. } => {
+                1.0 + swing * (std::f64::consts::TAU * self.now.seconds() / period_s).sin()
+            }
+            _ => 1.0,
+        }
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.rng.uniform()).ln()
+    }
+}
+
+/// Seconds on the clock; at least a nanosecond, so that time always moves.
+fn duration(seconds: f64) -> SimDuration {
+    let longest = SimDuration::from_nanos(u64::MAX);
+    SimDuration::from_seconds(seconds).unwrap_or(longest).max(SimDuration::from_nanos(1))
+}
+
+fn instant(seconds: f64) -> SimTime {
+    SimTime::ZERO + SimDuration::from_seconds(seconds).expect("validated to lie below 1e9")
+}
+
+impl Persist for Arrivals {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.rng.save(&format!("{name}/rng"), out);
+        let end = self.stretch_end.map_or(u64::MAX, SimTime::nanos);
+        out.put_u64(&format!("{name}/clock"), [self.now.nanos(), end, self.stretches]);
+        out.put_f64(&format!("{name}/rate"), [self.rate, self.wander]);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.rng.load(&format!("{name}/rng"), from)?;
+        let clock = from.u64s(&format!("{name}/clock"), 3)?;
+        self.now = SimTime::from_nanos(clock[0]);
+        self.stretch_end = (clock[1] != u64::MAX).then_some(SimTime::from_nanos(clock[1]));
+        self.stretches = clock[2];
+        let rate = from.f64s(&format!("{name}/rate"), 2)?;
+        [self.rate, self.wander] = [rate[0], rate[1]];
+        Ok(())
+    }
+}
