@@ -23,6 +23,16 @@ pub enum Error {
         /// Start of the refused one.
         later: f64,
     },
+    /// A line of a trace that cannot be used.
+    #[error("trace line {line}, column {column}: {reason}")]
+    Trace {
+        /// Counted from one; the header is line 1.
+        line: u64,
+        /// Its name in the header, or `all`.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// No level at all.
     #[error("load has no levels: give at least one start and rate")]
     NoLevels,

@@ -1,4 +1,6 @@
-//! Arrival processes against the theory of point processes.
+//! Arrival processes against the theory of point processes, and readers against good and
+//! bad traces.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arrivals;
+mod traces;
