@@ -124,8 +124,8 @@ impl MlpShape {
         tape.output(self, rows)
     }
 
-    /// The gradient of a loss with respect to every parameter, written to `grads`
-    /// (zero in the gaps of alignment), and to the input if asked for.
+    /// The gradient of a loss with respect to every parameter (zero in the gaps of
+    /// alignment) and with respect to the input, each written where it is asked for.
     ///
     /// `tape` holds the forward pass of the same `x`; `d_output` is the loss's
     /// gradient with respect to each output.
@@ -140,7 +140,7 @@ impl MlpShape {
         (x, rows): (&[f32], usize),
         tape: &mut Tape,
         d_output: &[f32],
-        grads: &mut [f32],
+        mut grads: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
     ) {
         let Tape { outputs, delta, next_delta, transposed } = tape;
@@ -150,14 +150,18 @@ impl MlpShape {
         kernel.derive(last.activation, &outputs[self.layers.len() - 1], &mut delta[..count]);
         for (index, layer) in self.layers.iter().enumerate().skip(1).rev() {
             let input = &outputs[index - 1];
-            layer.parameter_gradient(kernel, input, delta, rows, grads);
+            if let Some(grads) = grads.as_deref_mut() {
+                layer.parameter_gradient(kernel, input, delta, rows, grads);
+            }
             let below = self.layers[index - 1].activation;
             let next = next_delta.at_least(rows * layer.inputs);
             layer.input_gradient(kernel, params, delta, rows, (below, input), next, transposed);
             std::mem::swap(delta, next_delta);
         }
         let first = &self.layers[0];
-        first.parameter_gradient(kernel, x, delta, rows, grads);
+        if let Some(grads) = grads {
+            first.parameter_gradient(kernel, x, delta, rows, grads);
+        }
         if let Some(d_input) = d_input {
             first.input_gradient(
                 kernel,

@@ -293,7 +293,7 @@ impl Ddpg {
             (x, count),
             critic,
             d,
-            grads,
+            None,
             Some(d_x),
         );
         for (d, row) in d.chunks_exact_mut(action_len).zip(d_x.chunks_exact(width)) {

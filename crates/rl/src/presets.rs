@@ -1,5 +1,9 @@
 //! Settings by name: those of the papers, number by number, and those that solve
 //! the classic tasks.
+//!
+//! "The dissertation" is H. Qiu, Cloud Systems Management with Efficient and Robust
+//! Online Learning (2024); "the EuroMLSys paper" is H. Qiu et al., Reinforcement Learning
+//! for Resource Management in Multi-tenant Serverless Platforms (2022).
 
 use homeostat_nn::Activation;
 

@@ -44,7 +44,7 @@ impl Trainee {
     ) {
         let shape = self.network.shape();
         let grads = &mut grads[..shape.parameter_count()];
-        shape.backward(kernel, self.network.params(), input, tape, d_output, grads, None);
+        shape.backward(kernel, self.network.params(), input, tape, d_output, Some(grads), None);
     }
 
     /// Moves against `grads` times `factor`.

@@ -66,7 +66,7 @@ proptest! {
                 (x, *rows),
                 &mut tape,
                 d_output,
-                &mut gradient,
+                Some(&mut gradient),
                 None,
             );
             assert_same_bits("parameter gradient", &gradient, &expect);

@@ -97,9 +97,15 @@ impl MlpBatch {
             (x, *rows),
             tape,
             d_output,
-            &mut flat_gradient,
+            Some(&mut flat_gradient),
             Some(&mut d_input),
         );
+        // The gradient by the input alone is the same.
+        let mut alone = vec![f32::NAN; x.len()];
+        let input = (x.as_slice(), *rows);
+        shape.backward(kernel, network.params(), input, tape, d_output, None, Some(&mut alone));
+        let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&alone), bits(&d_input));
         MlpResults { output, flat_gradient, d_input }
     }
 }

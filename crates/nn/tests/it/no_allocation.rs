@@ -126,7 +126,7 @@ impl Learner {
             (x, rows),
             &mut self.tape,
             d_outputs,
-            &mut self.gradient,
+            Some(&mut self.gradient),
             Some(&mut self.d_input),
         );
         let grad_scale = clip_factor(kernel, 0.5, &[&self.gradient]);
