@@ -104,19 +104,25 @@ impl Settings {
         })
     }
 
-    /// The settings as TOML, without those of algorithms that are not used.
+    /// [`Settings::iter`] without the settings of algorithms that this run does not use.
+    pub fn used(&self) -> impl Iterator<Item = (&str, &Value, &Source)> {
+        let algorithm = self.values["run.algorithm"].0.as_str().unwrap_or_default();
+        self.iter().filter(move |(key, ..)| {
+            let (section, _) = section_and_name(key);
+            section == "run" || section == algorithm
+        })
+    }
+
+    /// The settings that this run uses as TOML.
     pub fn to_toml(&self) -> String {
-        let used = self.values["run.algorithm"].0.as_str().unwrap_or_default().to_owned();
         let mut table = Table::new();
-        for (key, value, _) in self.iter() {
-            let (section, name) = key.split_once('.').expect("every setting has a section");
-            if section == "run" || section == used {
-                let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-                section
-                    .as_table_mut()
-                    .expect("made a table above")
-                    .insert(name.to_owned(), value.clone());
-            }
+        for (key, value, _) in self.used() {
+            let (section, name) = section_and_name(key);
+            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            section
+                .as_table_mut()
+                .expect("made a table above")
+                .insert(name.to_owned(), value.clone());
         }
         toml::to_string(&table).expect("plain values")
     }
@@ -187,18 +193,14 @@ impl Settings {
             checkpoint_every: run.checkpoint_every,
             threads,
             kernel,
-            identity: resolved.identity(algorithm),
+            identity: resolved.identity(),
             toml: resolved.to_toml(),
             algorithm: config,
         })
     }
 
-    fn identity(&self, algorithm: Algorithm) -> BTreeMap<String, String> {
-        let section = format!("{}.", algorithm.name());
-        let is_part = |key: &str| {
-            (key.starts_with("run.") || key.starts_with(&section)) && !CHANGEABLE.contains(&key)
-        };
-        let parts = self.iter().filter(|(key, ..)| is_part(key));
+    fn identity(&self) -> BTreeMap<String, String> {
+        let parts = self.used().filter(|(key, ..)| !CHANGEABLE.contains(key));
         parts.map(|(key, value, _)| (key.to_owned(), value.to_string())).collect()
     }
 
@@ -301,7 +303,6 @@ impl Settings {
                 table.insert(name.to_owned(), value.clone());
             }
         }
-        // Value by value first, so that the message can name the one that is wrong.
         T::deserialize(Value::Table(table.clone())).map_err(|error| {
             let reason = error.to_string();
             let culprit = self.culprit(section, &table, &reason);
@@ -448,6 +449,10 @@ impl<'de> Deserialize<'de> for Threads {
             ))),
         }
     }
+}
+
+fn section_and_name(key: &str) -> (&str, &str) {
+    key.split_once('.').expect("every setting has a section")
 }
 
 /// `section.key` and value of every setting of a table of sections. A value may be

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::Result;
 use crate::run_folder::{RunFolder, file_error, write_atomically};
 use crate::tensorboard::EventFile;
 use crate::trainer::{AgentRound, TimeSplit};
-use crate::{Error, Result};
 
 /// Which writers run beside JSONL.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,16 +67,12 @@ impl MetricWriters {
         rounds: &[AgentRound],
         timing: &RoundTiming,
     ) -> Result<()> {
-        let failed = |error: std::io::Error| Error::File {
-            action: "write",
-            path: "metrics".into(),
-            reason: error.to_string(),
-        };
+        let failed = file_error("write", Path::new("metrics"));
         for round in rounds {
             let line = line_of(step, round);
-            writeln!(self.metrics, "{line}").map_err(failed)?;
+            writeln!(self.metrics, "{line}").map_err(&failed)?;
             if let Some(events) = &mut self.tensorboard {
-                events.write(step, &scalars(round)).map_err(failed)?;
+                events.write(step, &scalars(round)).map_err(&failed)?;
             }
         }
         let line = json!({
@@ -87,8 +83,8 @@ impl MetricWriters {
             "inference_s": timing.split.inference.as_secs_f64(),
             "update_s": timing.split.update.as_secs_f64(),
         });
-        writeln!(self.timing, "{line}").map_err(failed)?;
-        self.flush().map_err(failed)
+        writeln!(self.timing, "{line}").map_err(&failed)?;
+        self.flush().map_err(&failed)
     }
 
     /// Brings everything written so far to the disk, so that no checkpoint is ever
@@ -98,11 +94,7 @@ impl MetricWriters {
         self.flush()
             .and_then(|()| to_disk(&self.metrics))
             .and_then(|()| to_disk(&self.timing))
-            .map_err(|error| Error::File {
-                action: "write",
-                path: "metrics".into(),
-                reason: error.to_string(),
-            })
+            .map_err(file_error("write", Path::new("metrics")))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -2,6 +2,7 @@
 //! own, advanced round by round.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
@@ -60,6 +61,14 @@ pub struct TimeSplit {
     pub inference: Duration,
     /// Learning.
     pub update: Duration,
+}
+
+impl AddAssign for TimeSplit {
+    fn add_assign(&mut self, other: Self) {
+        self.world += other.world;
+        self.inference += other.inference;
+        self.update += other.update;
+    }
 }
 
 /// One agent's figures of one round, for the log. Everything here follows from the
@@ -178,9 +187,7 @@ impl Trainer {
         let mut time = TimeSplit::default();
         let reports = self.agents.iter_mut().map(|agent| {
             let round = std::mem::take(&mut agent.round);
-            time.world += round.time.world;
-            time.inference += round.time.inference;
-            time.update += round.time.update;
+            time += round.time;
             agent.report(&round)
         });
         (reports.collect(), time)

@@ -182,9 +182,7 @@ impl Training {
                 steps_per_s: steps as f64 / began.elapsed().as_secs_f64(),
                 split: time,
             };
-            split.world += time.world;
-            split.inference += time.inference;
-            split.update += time.update;
+            split += time;
             self.writers.write(step, &rounds, &timing)?;
             watcher.round(&Progress {
                 step,

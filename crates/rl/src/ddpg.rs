@@ -18,6 +18,7 @@ use crate::learner::Guard;
 use crate::noise::{Noise, NoiseConfig};
 use crate::replay::{Replay, Transition};
 use crate::trainee::Trainee;
+use crate::workspace::RowScalars;
 use crate::{
     ActionCodec, AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Workspace,
 };
@@ -249,11 +250,7 @@ impl Ddpg {
             next[k * width..][..len].copy_from_slice(drawn.next_features);
             states[k * len..][..len].copy_from_slice(drawn.next_features);
             let value = if drawn.terminated { 0.0 } else { 1.0 };
-            rows.push(crate::workspace::RowScalars {
-                target: drawn.reward,
-                value,
-                ..Default::default()
-            });
+            rows.push(RowScalars { target: drawn.reward, value, ..Default::default() });
         }
 
         // Critic: squared error to r + gamma Q'(s', pi'(s')).
@@ -357,10 +354,7 @@ impl Learner for Ddpg {
     }
 
     fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
-        self.guard.step += 1;
-        let reward =
-            self.guard.number("reward", outcome.reward as f32 * self.config.reward_scale)?;
-        self.guard.finite("next observation", outcome.next_obs)?;
+        let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
         self.encoder.encode(outcome.next_obs, &mut self.next_features);
         let lane = &mut self.lanes[lane];
         self.replay.push(Transition {

@@ -16,6 +16,7 @@ use crate::learner::Guard;
 use crate::replay::{Replay, Transition};
 use crate::schedule::decayed;
 use crate::trainee::Trainee;
+use crate::workspace::RowScalars;
 use crate::{
     AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Schedule, Workspace,
 };
@@ -200,11 +201,7 @@ impl Dqn {
             next[k * len..][..len].copy_from_slice(drawn.next_features);
             per_row.push(drawn.action[0]);
             let value = if drawn.terminated { 0.0 } else { 1.0 };
-            rows.push(crate::workspace::RowScalars {
-                target: drawn.reward,
-                value,
-                ..Default::default()
-            });
+            rows.push(RowScalars { target: drawn.reward, value, ..Default::default() });
         }
 
         // Value of the next state.
@@ -285,9 +282,7 @@ impl Learner for Dqn {
     }
 
     fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
-        self.guard.step += 1;
-        let reward = self.guard.number("reward", outcome.reward as f32)?;
-        self.guard.finite("next observation", outcome.next_obs)?;
+        let reward = self.guard.take_in(&outcome, 1.0)?;
         self.encoder.encode(outcome.next_obs, &mut self.next_features);
         let (features, action) = &self.pending[lane];
         self.replay.push(Transition {

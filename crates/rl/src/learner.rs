@@ -81,6 +81,14 @@ impl Guard {
         Self { agent, step: 0 }
     }
 
+    /// Counts a step and hands on its reward, scaled; refuses what is not finite.
+    pub(crate) fn take_in(&mut self, outcome: &Outcome<'_>, reward_scale: f32) -> Result<f32> {
+        self.step += 1;
+        let reward = self.number("reward", outcome.reward as f32 * reward_scale)?;
+        self.finite("next observation", outcome.next_obs)?;
+        Ok(reward)
+    }
+
     /// Refuses the first number of `values` that is not finite.
     pub(crate) fn finite(&self, tensor: &str, values: &[f32]) -> Result<()> {
         // A sum over zero times everything is NaN exactly if something is not

@@ -141,12 +141,6 @@ impl Policy {
         workspace: &mut Workspace,
     ) {
         let Workspace { kernel, actor, head: scratch, features, actions, .. } = workspace;
-        if let Brain::Table(values) = &self.brain {
-            let choices = values.len() / self.encoder.features();
-            let row =
-                &values[(obs[0] as usize).min(self.encoder.features() - 1) * choices..][..choices];
-            return self.codec.decode(&[argmax(row) as f32], action);
-        }
         let x = features.at_least(self.encoder.features());
         self.encoder.encode(obs, x);
         match &self.brain {
@@ -172,7 +166,12 @@ impl Policy {
                 self.codec.stretch(row);
                 self.codec.decode(row, action);
             }
-            Brain::Table(_) => unreachable!("answered above"),
+            Brain::Table(values) => {
+                let states = self.encoder.features();
+                let choices = values.len() / states;
+                let row = &values[(obs[0] as usize).min(states - 1) * choices..][..choices];
+                self.codec.decode(&[argmax(row) as f32], action);
+            }
         }
     }
 

@@ -428,10 +428,7 @@ impl Learner for Ppo {
         outcome: Outcome<'_>,
         workspace: &mut Workspace,
     ) -> Result<()> {
-        self.guard.step += 1;
-        let reward =
-            self.guard.number("reward", outcome.reward as f32 * self.config.reward_scale)?;
-        self.guard.finite("next observation", outcome.next_obs)?;
+        let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
         let feature_len = self.encoder.features();
         let present = &mut self.present[lane * feature_len..][..feature_len];
         self.encoder.encode(outcome.next_obs, present);

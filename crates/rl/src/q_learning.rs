@@ -150,9 +150,7 @@ impl Learner for QLearning {
     }
 
     fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
-        self.guard.step += 1;
-        let reward = self.guard.number("reward", outcome.reward as f32)?;
-        self.guard.finite("next observation", outcome.next_obs)?;
+        let reward = self.guard.take_in(&outcome, 1.0)?;
         let beyond = if outcome.terminated {
             0.0
         } else {

@@ -254,10 +254,7 @@ impl Learner for Reinforce {
     }
 
     fn record(&mut self, _: usize, outcome: Outcome<'_>, workspace: &mut Workspace) -> Result<()> {
-        self.guard.step += 1;
-        let reward =
-            self.guard.number("reward", outcome.reward as f32 * self.config.reward_scale)?;
-        self.guard.finite("next observation", outcome.next_obs)?;
+        let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
         self.episodes.rewards.push(reward);
         if outcome.terminated {
             self.episodes.end(self.config.gamma, 0.0);

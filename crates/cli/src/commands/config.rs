@@ -44,12 +44,11 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Ending> {
     match command {
         ConfigCommand::Show { settings, all, output } => {
             let settings = settings.resolve()?;
-            let used = settings.validate()?.algorithm.algorithm().name();
-            let is_shown =
-                |key: &str| *all || key.starts_with("run.") || key.starts_with(&format!("{used}."));
-            let records: Vec<_> = settings
-                .iter()
-                .filter(|(key, ..)| is_shown(key))
+            settings.validate()?;
+            let shown: Vec<_> =
+                if *all { settings.iter().collect() } else { settings.used().collect() };
+            let records: Vec<_> = shown
+                .into_iter()
                 .map(|(key, value, source)| {
                     let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     json!({ "setting": key, "value": value, "from": source.to_string() })

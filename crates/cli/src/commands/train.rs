@@ -91,7 +91,7 @@ fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result
         [first, ..] => {
             let stopped = anyhow::anyhow!("{first}");
             Err(stopped).with_context(|| {
-                format!("{} agents stopped early; the first", summary.stopped.len())
+                format!("agents stopped early: {}; the first", summary.stopped.len())
             })
         }
     }
