@@ -133,23 +133,15 @@ macro_rules! compiled_for_each_kernel {
 
 impl Kernel {
     compiled_for_each_kernel! {
-        /// Multiply-adds on registers alone, for `rounds` rounds.
-        multiply_add_rounds(rounds: u64) -> f32 = peak::multiply_add, tiled
+        /// Multiply-adds on registers alone; answers how many.
+        multiply_add_rounds(rounds: u64) -> u64 = peak::multiply_add, tiled
     }
 
     /// Multiplies and adds on registers alone, for benchmarks: `rounds` rounds of as
     /// many independent operations as a dense layer keeps in flight. Answers how many
     /// multiply-adds that was.
     pub fn multiply_add_flat_out(self, rounds: u64) -> u64 {
-        std::hint::black_box(self.multiply_add_rounds(rounds));
-        let per_round = match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => peak::per_round::<5, 4>(),
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => peak::per_round::<5, 1>(),
-            InstructionSet::Portable => peak::per_round::<2, 1>(),
-        };
-        rounds * per_round
+        self.multiply_add_rounds(rounds)
     }
 }
 

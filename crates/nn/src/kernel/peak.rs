@@ -2,10 +2,10 @@
 
 use super::lanes::{LANES, Lanes};
 
-/// Runs `rounds` rounds of `R * C` independent multiply-adds on registers alone and
-/// answers their sum, so that no compiler can leave them out.
+/// Runs `rounds` rounds of `R * C` independent multiply-adds on registers alone, and
+/// answers how many single ones that was.
 #[inline(always)]
-pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(rounds: u64) -> f32 {
+pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(rounds: u64) -> u64 {
     // SAFETY: the instruction set is the caller's; nothing is loaded or stored.
     unsafe {
         let factor = V::splat(std::hint::black_box(0.999));
@@ -16,11 +16,9 @@ pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(roun
                 *sum = sum.mul_add(factor, addend);
             }
         }
-        sums.as_flattened().iter().fold(V::splat(0.0), |total, sum| total.add(*sum)).sum()
+        // Somebody must want the sum, or the compiler leaves all of it out.
+        let total = sums.as_flattened().iter().fold(V::splat(0.0), |total, sum| total.add(*sum));
+        std::hint::black_box(total.sum());
     }
-}
-
-/// Multiply-adds of one round.
-pub(super) const fn per_round<const R: usize, const C: usize>() -> u64 {
-    (R * C * LANES) as u64
+    rounds * (R * C * LANES) as u64
 }
