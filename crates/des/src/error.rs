@@ -21,6 +21,14 @@ pub enum Error {
         /// The refused value.
         value: f64,
     },
+    /// A cost that is not a number of zero or above.
+    #[error("{what} must be a finite number of 0 or above, got {value}")]
+    Negative {
+        /// Which number.
+        what: &'static str,
+        /// The refused value.
+        value: f64,
+    },
 }
 
 /// Result of this crate.

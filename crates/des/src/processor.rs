@@ -1,11 +1,14 @@
 //! Cores that busy jobs share by weight, as the kernel shares them by `cpu.shares`:
 //! in proportion to the weights, no job above its cap, and what one cannot use goes to
-//! the others.
+//! the others. Crowding may cost: with [`Strain`], jobs burn more CPU time for the same work
+//! the more of them want to run.
 //!
-//! Jobs of one class have the same weight and cap, hence always the same rate. So a
-//! class needs one clock of the service each of its jobs has had, and a job is done when
-//! that clock reaches the work it came with: an event costs O(classes + log jobs), however
-//! many jobs are busy, and a change of weight costs no more.
+//! Jobs of one class have the same weight and cap, hence always the same rate. So a class
+//! needs one clock of the service each of its jobs has had, and a job is done when that clock
+//! reaches the work it came with. All classes that run at their caps see one common clock,
+//! and all others a second one that counts service per weight: an event moves these two,
+//! whatever the number of jobs, and costs O(busy classes + log jobs) with a few additions per
+//! busy class.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -34,15 +37,33 @@ pub struct Finished<J> {
     pub job: J,
 }
 
+/// What crowding costs the jobs of a class, as extra CPU time for the same work.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Strain {
+    /// Extra time when every core is busy, in proportion to the part of cores that are:
+    /// shared caches, memory bandwidth, sibling threads.
+    pub shared: f64,
+    /// Extra time for each further set of runnable threads beyond the cores: context
+    /// switches and cold caches.
+    pub overload: f64,
+}
+
 /// Cores shared by weight. Time only moves forward: calls come with the present time.
 #[derive(Debug, Clone)]
 pub struct SharedProcessor<J> {
     cores: f64,
     now: SimTime,
     classes: Vec<Class<J>>,
-    /// Classes by how much of the processor they need per weight to reach their cap.
-    by_threshold: Vec<usize>,
-    next: Option<(SimTime, ClassId)>,
+    /// Busy classes by how much of the processor they need per weight to reach their cap:
+    /// the first `capped` of them have it.
+    busy: Vec<Share>,
+    capped: usize,
+    /// Cores per weight that classes below their caps have now.
+    level: f64,
+    /// Work done per CPU time, one without strain.
+    speed: f64,
+    clocks: Clocks,
+    next: Option<Next>,
     next_sequence: u64,
 }
 
@@ -50,12 +71,52 @@ pub struct SharedProcessor<J> {
 struct Class<J> {
     weight: f64,
     cap: f64,
-    /// Cores that each job has now.
-    rate: f64,
-    /// Core-nanoseconds that a job would have had, had it been here since the class was
-    /// last empty.
+    strain: Strain,
+    /// Core-nanoseconds of service that a job would have had at `service_anchor`, had it been
+    /// here since the class was last empty.
     served: f64,
+    service_anchor: f64,
+    /// Core-nanoseconds of CPU time that all its jobs had used at `usage_anchor`.
+    used: f64,
+    usage_anchor: f64,
+    /// Place in `busy`, or [`NOWHERE`].
+    place: usize,
     jobs: BinaryHeap<Reverse<Busy<J>>>,
+}
+
+/// The place of a class without jobs.
+const NOWHERE: usize = usize::MAX;
+
+/// What sharing needs to know of a busy class, side by side for one quick pass.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    class: usize,
+    weight: f64,
+    cap: f64,
+    strain: Strain,
+    count: f64,
+    /// When its first job is done, on the service clock that the class sees.
+    finish: f64,
+}
+
+/// The integrals over time that classes measure themselves by, since the processor was
+/// last idle.
+#[derive(Debug, Clone, Copy, Default)]
+struct Clocks {
+    /// CPU time of a core.
+    core_usage: f64,
+    /// Service of a core.
+    core_service: f64,
+    /// CPU time per weight.
+    level_usage: f64,
+    /// Service per weight.
+    level_service: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    at: SimTime,
+    place: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -94,7 +155,11 @@ impl<J> SharedProcessor<J> {
             cores,
             now: SimTime::ZERO,
             classes: Vec::new(),
-            by_threshold: Vec::new(),
+            busy: Vec::new(),
+            capped: 0,
+            level: 0.0,
+            speed: 1.0,
+            clocks: Clocks::default(),
             next: None,
             next_sequence: 0,
         })
@@ -105,33 +170,48 @@ impl<J> SharedProcessor<J> {
         positive("weight", weight)?;
         positive("cap", cap)?;
         let class = ClassId(self.classes.len());
-        self.classes.push(Class { weight, cap, rate: 0.0, served: 0.0, jobs: BinaryHeap::new() });
-        self.by_threshold.push(class.0);
-        self.sort_thresholds();
+        self.classes.push(Class {
+            weight,
+            cap,
+            strain: Strain::default(),
+            served: 0.0,
+            service_anchor: 0.0,
+            used: 0.0,
+            usage_anchor: 0.0,
+            place: NOWHERE,
+            jobs: BinaryHeap::new(),
+        });
         Ok(class)
     }
 
     /// Changes the weight of a class, of its running jobs too.
     pub fn set_weight(&mut self, now: SimTime, class: ClassId, weight: f64) -> Result<()> {
         positive("weight", weight)?;
-        self.advance(now);
-        self.classes[class.0].weight = weight;
-        self.sort_thresholds();
-        self.share();
+        self.change(now, class, |class| class.weight = weight);
         Ok(())
     }
 
     /// Changes the cap of a class, of its running jobs too.
     pub fn set_cap(&mut self, now: SimTime, class: ClassId, cap: f64) -> Result<()> {
         positive("cap", cap)?;
-        self.advance(now);
-        self.classes[class.0].cap = cap;
-        self.sort_thresholds();
-        self.share();
+        self.change(now, class, |class| class.cap = cap);
         Ok(())
     }
 
-    /// Changes the number of cores, for example because contention costs some.
+    /// Changes what crowding costs a class.
+    pub fn set_strain(&mut self, now: SimTime, class: ClassId, strain: Strain) -> Result<()> {
+        for (what, value) in
+            [("shared strain", strain.shared), ("overload strain", strain.overload)]
+        {
+            if !value.is_finite() || value < 0.0 {
+                return Err(Error::Negative { what, value });
+            }
+        }
+        self.change(now, class, |class| class.strain = strain);
+        Ok(())
+    }
+
+    /// Changes the number of cores.
     pub fn set_cores(&mut self, now: SimTime, cores: f64) -> Result<()> {
         positive("number of cores", cores)?;
         self.advance(now);
@@ -144,30 +224,38 @@ impl<J> SharedProcessor<J> {
     /// the next call of [`SharedProcessor::finish`].
     pub fn start(&mut self, now: SimTime, class: ClassId, work: SimDuration, job: J) {
         self.advance(now);
+        if self.classes[class.0].place == NOWHERE {
+            self.classes[class.0].served = 0.0;
+            self.enter(class.0);
+        } else {
+            self.settle(class.0);
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let class = &mut self.classes[class.0];
-        if class.jobs.is_empty() {
-            class.served = 0.0;
-        }
         let done_at = class.served + work.nanos() as f64;
         class.jobs.push(Reverse(Busy { done_at, sequence, job }));
+        let place = class.place;
+        self.refresh(place);
         self.share();
     }
 
     /// When the next job is done, if nothing changes until then.
     pub fn next_finish(&self) -> Option<SimTime> {
-        self.next.map(|(at, _)| at)
+        self.next.map(|next| next.at)
     }
 
     /// Takes a job that is done by `now`. Several may be done at once: call until there is
     /// none.
     pub fn finish(&mut self, now: SimTime) -> Option<Finished<J>> {
-        let (_, class) = self.next.filter(|(at, _)| *at <= now)?;
+        let next = self.next.filter(|next| next.at <= now)?;
         self.advance(now);
-        let Reverse(done) = self.classes[class.0].jobs.pop().expect("the next to finish is busy");
+        let class = self.busy[next.place].class;
+        self.settle(class);
+        let Reverse(done) = self.classes[class].jobs.pop().expect("the next to finish is busy");
+        self.leave_or_refresh(next.place);
         self.share();
-        Some(Finished { class, job: done.job })
+        Some(Finished { class: ClassId(class), job: done.job })
     }
 
     /// Takes away every job of a class that `is_gone` names, done or not: time-outs and
@@ -179,10 +267,16 @@ impl<J> SharedProcessor<J> {
         mut is_gone: impl FnMut(&J) -> bool,
     ) -> Vec<J> {
         self.advance(now);
+        let place = self.classes[class.0].place;
+        if place == NOWHERE {
+            return Vec::new();
+        }
+        self.settle(class.0);
         let jobs = std::mem::take(&mut self.classes[class.0].jobs).into_vec();
         let (gone, kept): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|Reverse(busy)| is_gone(&busy.job));
         self.classes[class.0].jobs = kept.into();
+        self.leave_or_refresh(place);
         self.share();
         gone.into_iter().map(|Reverse(busy)| busy.job).collect()
     }
@@ -195,61 +289,212 @@ impl<J> SharedProcessor<J> {
     /// Cores that each job of a class has now.
     pub fn rate(&self, class: ClassId) -> f64 {
         let class = &self.classes[class.0];
-        if class.jobs.is_empty() { 0.0 } else { class.rate }
+        match class.place {
+            NOWHERE => 0.0,
+            place if place < self.capped => class.cap,
+            _ => class.weight * self.level,
+        }
     }
 
     /// Cores in use.
     pub fn used(&self) -> f64 {
-        self.classes.iter().map(|class| class.rate * class.jobs.len() as f64).sum()
+        let rates = self.busy.iter().map(|share| share.count * self.rate(ClassId(share.class)));
+        rates.sum()
     }
 
-    /// Moves every class's clock to `now`.
+    /// Work done per CPU time now: one, less what crowding costs.
+    pub fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    /// Core-nanoseconds of CPU time that a class has used since it was added.
+    pub fn cpu_time(&mut self, now: SimTime, class: ClassId) -> f64 {
+        self.advance(now);
+        if self.classes[class.0].place != NOWHERE {
+            self.settle(class.0);
+        }
+        self.classes[class.0].used
+    }
+
+    /// Moves the clocks to `now`.
     fn advance(&mut self, now: SimTime) {
         debug_assert!(now >= self.now, "time goes forward");
         let elapsed = now.saturating_since(self.now).nanos() as f64;
         self.now = self.now.max(now);
-        if elapsed > 0.0 {
-            for class in &mut self.classes {
-                if !class.jobs.is_empty() {
-                    class.served += class.rate * elapsed;
+        self.clocks.core_usage += elapsed;
+        self.clocks.core_service += elapsed * self.speed;
+        self.clocks.level_usage += elapsed * self.level;
+        self.clocks.level_service += elapsed * self.level * self.speed;
+    }
+
+    /// Brings a busy class's own figures to the present.
+    fn settle(&mut self, class: usize) {
+        let class = &mut self.classes[class];
+        let (service, usage, rate) = if class.place < self.capped {
+            (self.clocks.core_service, self.clocks.core_usage, class.cap)
+        } else {
+            (self.clocks.level_service, self.clocks.level_usage, class.weight)
+        };
+        class.served += rate * (service - class.service_anchor);
+        class.used += rate * (usage - class.usage_anchor) * class.jobs.len() as f64;
+        (class.service_anchor, class.usage_anchor) = (service, usage);
+    }
+
+    /// Sets a busy class's anchors to the clocks of the side it stands on, after a move.
+    fn anchor(&mut self, place: usize) {
+        let class = &mut self.classes[self.busy[place].class];
+        (class.service_anchor, class.usage_anchor) = if place < self.capped {
+            (self.clocks.core_service, self.clocks.core_usage)
+        } else {
+            (self.clocks.level_service, self.clocks.level_usage)
+        };
+    }
+
+    /// Puts a class among the busy ones, on the side of its neighbours.
+    fn enter(&mut self, class: usize) {
+        let Class { weight, cap, strain, .. } = self.classes[class];
+        let key = |weight: f64, cap: f64, class: usize| (cap / weight, class);
+        let own = key(weight, cap, class);
+        let place =
+            self.busy.partition_point(|share| key(share.weight, share.cap, share.class) < own);
+        let share = Share { class, weight, cap, strain, count: 0.0, finish: f64::INFINITY };
+        self.busy.insert(place, share);
+        self.capped += usize::from(place < self.capped);
+        self.number_from(place);
+        self.anchor(place);
+    }
+
+    /// Takes a class from the busy ones.
+    fn leave(&mut self, place: usize) {
+        let gone = self.busy.remove(place);
+        self.classes[gone.class].place = NOWHERE;
+        self.capped -= usize::from(place < self.capped);
+        self.number_from(place);
+    }
+
+    fn number_from(&mut self, place: usize) {
+        for (place, share) in self.busy.iter().enumerate().skip(place) {
+            self.classes[share.class].place = place;
+        }
+    }
+
+    fn leave_or_refresh(&mut self, place: usize) {
+        if self.classes[self.busy[place].class].jobs.is_empty() {
+            self.leave(place);
+        } else {
+            self.refresh(place);
+        }
+    }
+
+    /// Brings the count and the first finish of a busy class up to date.
+    fn refresh(&mut self, place: usize) {
+        let share = &mut self.busy[place];
+        let class = &self.classes[share.class];
+        share.count = class.jobs.len() as f64;
+        let rate = if place < self.capped { share.cap } else { share.weight };
+        let Some(Reverse(first)) = class.jobs.peek() else { return };
+        share.finish = class.service_anchor + (first.done_at - class.served).max(0.0) / rate;
+    }
+
+    /// Changes a class, busy or not.
+    fn change(&mut self, now: SimTime, class: ClassId, change: impl FnOnce(&mut Class<J>)) {
+        self.advance(now);
+        let place = self.classes[class.0].place;
+        if place == NOWHERE {
+            return change(&mut self.classes[class.0]);
+        }
+        self.settle(class.0);
+        self.leave(place);
+        change(&mut self.classes[class.0]);
+        self.enter(class.0);
+        self.refresh(self.classes[class.0].place);
+        self.share();
+    }
+
+    /// Moves one class over the border between capped and not.
+    fn move_border(&mut self, place: usize, capped: usize) {
+        self.settle(self.busy[place].class);
+        self.capped = capped;
+        self.anchor(place);
+        self.refresh(place);
+    }
+
+    /// Finds who runs at its cap, the level of the others, what crowding costs, and the
+    /// next job to finish.
+    fn share(&mut self) {
+        if self.busy.is_empty() {
+            (self.level, self.speed, self.clocks, self.next) = (0.0, 1.0, Clocks::default(), None);
+            return;
+        }
+        let (mut capped_cores, mut weights) = (0.0, 0.0);
+        let (mut shared, mut overload) = (0.0, 0.0);
+        for (place, share) in self.busy.iter().enumerate() {
+            let threads = share.count * share.cap;
+            shared += threads * share.strain.shared;
+            overload += threads * share.strain.overload;
+            if place < self.capped {
+                capped_cores += threads;
+            } else {
+                weights += share.count * share.weight;
+            }
+        }
+        // Classes stand in the order in which they reach their caps. First the border moves
+        // down past those who no longer reach theirs, then up past those who now do; either
+        // only raises the level, so that nobody behind the border is left on the wrong side.
+        while let Some(last) = self.capped.checked_sub(1) {
+            let share = self.busy[last];
+            let has_its_cap = if self.capped == self.busy.len() {
+                capped_cores <= self.cores
+            } else {
+                (self.cores - capped_cores) / weights * share.weight >= share.cap
+            };
+            if has_its_cap {
+                break;
+            }
+            capped_cores -= share.count * share.cap;
+            weights += share.count * share.weight;
+            self.move_border(last, last);
+        }
+        self.level = 0.0;
+        while let Some(share) = self.busy.get(self.capped).copied() {
+            self.level = (self.cores - capped_cores) / weights;
+            if self.level * share.weight < share.cap {
+                break;
+            }
+            capped_cores += share.count * share.cap;
+            weights -= share.count * share.weight;
+            self.move_border(self.capped, self.capped + 1);
+        }
+        let threads: f64 = self.busy.iter().map(|share| share.count * share.cap).sum();
+        let crowd = threads / self.cores;
+        let cost = shared * crowd.min(1.0) + overload * (crowd - 1.0).max(0.0);
+        self.speed = 1.0 / (1.0 + cost / threads);
+        self.find_next();
+    }
+
+    fn find_next(&mut self) {
+        let first = |places: std::ops::Range<usize>| {
+            let finishes = places.map(|place| (self.busy[place].finish, place));
+            finishes.reduce(|best, other| if other.0 < best.0 { other } else { best })
+        };
+        let capped = first(0..self.capped)
+            .map(|(finish, place)| ((finish - self.clocks.core_service) / self.speed, place));
+        let free = first(self.capped..self.busy.len()).map(|(finish, place)| {
+            ((finish - self.clocks.level_service) / (self.speed * self.level), place)
+        });
+        let (wait, place) = match (capped, free) {
+            (Some(capped), Some(free)) => {
+                if free.0 < capped.0 {
+                    free
+                } else {
+                    capped
                 }
             }
-        }
-    }
-
-    /// Gives every class its rate, by filling up from the class that is content soonest,
-    /// and finds the next job to finish.
-    fn share(&mut self) {
-        let mut left = self.cores;
-        let mut weights: f64 =
-            self.classes.iter().map(|class| class.weight * class.jobs.len() as f64).sum();
-        self.next = None;
-        for index in &self.by_threshold {
-            let class = &mut self.classes[*index];
-            let Some(Reverse(first)) = class.jobs.peek() else { continue };
-            let busy = class.jobs.len() as f64;
-            // Classes come in the order in which they reach their caps: once one does not,
-            // none behind it does, and the same level holds for all of them.
-            let level = left / weights;
-            class.rate = if class.weight * level >= class.cap {
-                left -= busy * class.cap;
-                weights -= busy * class.weight;
-                class.cap
-            } else {
-                class.weight * level
-            };
-            let wait = ((first.done_at - class.served).max(0.0) / class.rate).ceil();
-            // Beyond the range of the clock the job simply never ends.
-            let at = self.now + SimDuration::from_nanos(wait as u64);
-            if self.next.is_none_or(|next| (at, *index) < (next.0, next.1.0)) {
-                self.next = Some((at, ClassId(*index)));
-            }
-        }
-    }
-
-    fn sort_thresholds(&mut self) {
-        let threshold = |index: &usize| self.classes[*index].cap / self.classes[*index].weight;
-        self.by_threshold.sort_by(|a, b| threshold(a).total_cmp(&threshold(b)).then(a.cmp(b)));
+            (one, other) => one.or(other).expect("somebody is busy"),
+        };
+        // Beyond the range of the clock the job simply never ends.
+        let at = self.now + SimDuration::from_nanos(wait.max(0.0).ceil() as u64);
+        self.next = Some(Next { at, place });
     }
 }
 
@@ -257,16 +502,27 @@ fn positive(what: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 { Ok(()) } else { Err(Error::NotPositive { what, value }) }
 }
 
+fn ordered<J>(jobs: &BinaryHeap<Reverse<Busy<J>>>) -> Vec<&Busy<J>> {
+    let mut jobs: Vec<_> = jobs.iter().map(|Reverse(busy)| busy).collect();
+    jobs.sort();
+    jobs
+}
+
 impl<J: Record> Persist for SharedProcessor<J> {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let clock = [self.now.nanos(), self.next_sequence, self.classes.len() as u64];
-        out.put_u64(&format!("{name}/clock"), clock);
-        out.put_f64(&format!("{name}/cores"), [self.cores]);
+        let counts = [self.next_sequence, self.classes.len() as u64, self.capped as u64];
+        out.put_u64(&format!("{name}/counts"), counts);
+        out.put_u64(&format!("{name}/now"), [self.now.nanos()]);
+        let Clocks { core_usage, core_service, level_usage, level_service } = self.clocks;
+        let clocks = [self.cores, core_usage, core_service, level_usage, level_service];
+        out.put_f64(&format!("{name}/clocks"), clocks);
         for (index, class) in self.classes.iter().enumerate() {
             let name = format!("{name}/class/{index}");
-            out.put_f64(&name, [class.weight, class.cap, class.served]);
-            let mut jobs: Vec<_> = class.jobs.iter().map(|Reverse(busy)| busy).collect();
-            jobs.sort();
+            let Strain { shared, overload } = class.strain;
+            let anchors = [class.service_anchor, class.usage_anchor];
+            let numbers = [class.weight, class.cap, shared, overload, class.served, class.used];
+            out.put_f64(&name, [numbers.as_slice(), &anchors].concat());
+            let jobs = ordered(&class.jobs);
             let done_at: Vec<f64> = jobs.iter().map(|busy| busy.done_at).collect();
             out.put_f64(&format!("{name}/done_at"), done_at);
             let mut words = Vec::new();
@@ -279,14 +535,15 @@ impl<J: Record> Persist for SharedProcessor<J> {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        let clock = from.u64s(&format!("{name}/clock"), 3)?;
-        self.now = SimTime::from_nanos(clock[0]);
-        self.next_sequence = clock[1];
-        self.cores = from.f64s(&format!("{name}/cores"), 1)?[0];
-        self.classes.clear();
-        for index in 0..clock[2] as usize {
+        let counts = from.u64s(&format!("{name}/counts"), 3)?;
+        let clocks = from.f64s(&format!("{name}/clocks"), 5)?;
+        *self = Self::new(1.0).expect("one core is a processor");
+        self.cores = clocks[0];
+        self.now = SimTime::from_nanos(from.u64s(&format!("{name}/now"), 1)?[0]);
+        self.next_sequence = counts[0];
+        for index in 0..counts[1] as usize {
             let name = format!("{name}/class/{index}");
-            let numbers = from.f64s(&name, 3)?;
+            let numbers = from.f64s(&name, 8)?;
             let done_at = from.any_f64s(&format!("{name}/done_at"))?;
             let words = from.u64s(&format!("{name}/jobs"), done_at.len() * (1 + J::WORDS))?;
             let records = words.chunks_exact(1 + J::WORDS);
@@ -296,13 +553,31 @@ impl<J: Record> Persist for SharedProcessor<J> {
             self.classes.push(Class {
                 weight: numbers[0],
                 cap: numbers[1],
-                rate: 0.0,
-                served: numbers[2],
+                strain: Strain { shared: numbers[2], overload: numbers[3] },
+                served: 0.0,
+                service_anchor: 0.0,
+                used: numbers[5],
+                usage_anchor: 0.0,
+                place: NOWHERE,
                 jobs: jobs.collect(),
             });
+            if !done_at.is_empty() {
+                self.enter(index);
+            }
+            let class = &mut self.classes[index];
+            class.served = numbers[4];
+            [class.service_anchor, class.usage_anchor] = [numbers[6], numbers[7]];
         }
-        self.by_threshold = (0..self.classes.len()).collect();
-        self.sort_thresholds();
+        self.capped = (counts[2] as usize).min(self.busy.len());
+        self.clocks = Clocks {
+            core_usage: clocks[1],
+            core_service: clocks[2],
+            level_usage: clocks[3],
+            level_service: clocks[4],
+        };
+        for place in 0..self.busy.len() {
+            self.refresh(place);
+        }
         self.share();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Shares by hand, and against a fluid simulation without classes or virtual clocks.
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot, Stream};
-use homeostat_des::{ClassId, SharedProcessor};
+use homeostat_des::{ClassId, SharedProcessor, Strain};
 use proptest::prelude::*;
 
 fn seconds(seconds: f64) -> SimDuration {
@@ -92,12 +92,51 @@ fn removed_jobs_free_their_share() {
 }
 
 #[test]
+fn crowding_costs_time_and_the_time_is_cpu_time() {
+    let mut processor = SharedProcessor::new(2.0).unwrap();
+    let class = processor.add_class(1.0, 1.0).unwrap();
+    let strain = Strain { shared: 0.1, overload: 0.5 };
+    processor.set_strain(at(0.0), class, strain).unwrap();
+    for job in 0..4 {
+        processor.start(at(0.0), class, seconds(1.0), job);
+    }
+    // Twice as many threads as cores: 1.6 s of CPU time for each second of work, and half a
+    // core for each of them.
+    assert!((processor.speed() - 1.0 / 1.6).abs() < 1e-12);
+    let all_at = |time| [(0, time), (1, time), (2, time), (3, time)];
+    assert_close(&drain(&mut processor), &all_at(3.2));
+    assert!((processor.cpu_time(at(4.0), class) / 1e9 - 6.4).abs() < 1e-6);
+    // Alone on one of two cores only half of the sharing is felt.
+    processor.start(at(4.0), class, seconds(1.0), 9);
+    assert_close(&drain(&mut processor), &[(9, 5.05)]);
+}
+
+#[test]
+fn cpu_time_is_what_each_class_had_while_weights_changed() {
+    let mut processor = SharedProcessor::new(1.0).unwrap();
+    let a = processor.add_class(1.0, 1.0).unwrap();
+    let b = processor.add_class(3.0, 1.0).unwrap();
+    processor.start(at(0.0), a, seconds(9.0), 1);
+    processor.start(at(2.0), b, seconds(9.0), 2);
+    processor.set_weight(at(4.0), b, 1.0).unwrap();
+    // Two seconds alone, two at a quarter, two at a half.
+    let used = |processor: &mut SharedProcessor<u64>, class| processor.cpu_time(at(6.0), class);
+    assert!((used(&mut processor, a) / 1e9 - 3.5).abs() < 1e-9);
+    assert!((used(&mut processor, b) / 1e9 - 2.5).abs() < 1e-9);
+}
+
+#[test]
 fn impossible_numbers_are_refused() {
     let mut processor = SharedProcessor::<u64>::new(1.0).unwrap();
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(SharedProcessor::<u64>::new(value).is_err());
         assert!(processor.add_class(value, 1.0).is_err());
         assert!(processor.add_class(1.0, value).is_err());
+    }
+    let class = processor.add_class(1.0, 1.0).unwrap();
+    for value in [-0.1, f64::NAN, f64::INFINITY] {
+        let strain = Strain { shared: 0.0, overload: value };
+        assert!(processor.set_strain(at(0.0), class, strain).is_err());
     }
 }
 
