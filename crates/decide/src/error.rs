@@ -1,0 +1,50 @@
+//! What this crate refuses before anything runs.
+
+/// A setting, a name or a checkpoint that cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A setting outside the values that make sense.
+    #[error("{setting} must be {need}, got {value}")]
+    Setting {
+        /// Which setting.
+        setting: &'static str,
+        /// What it has to be.
+        need: &'static str,
+        /// The refused value.
+        value: String,
+    },
+    /// A policy that does not exist.
+    #[error("no policy is named `{name}`: choose one of {known}")]
+    UnknownPolicy {
+        /// The name as given.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A checkpoint that no histogram could have written.
+    #[error("histogram checkpoint {what}: got {value}")]
+    Checkpoint {
+        /// What a checkpoint needs.
+        what: &'static str,
+        /// The refused value.
+        value: String,
+    },
+}
+
+impl Error {
+    /// Refuses a setting.
+    pub(crate) fn setting(setting: &'static str, need: &'static str, value: impl ToString) -> Self {
+        Self::Setting { setting, need, value: value.to_string() }
+    }
+
+    /// Refuses a number that is not finite and above zero.
+    pub(crate) fn unless_positive(setting: &'static str, value: f64) -> Result<()> {
+        if value.is_finite() && value > 0.0 {
+            return Ok(());
+        }
+        Err(Self::setting(setting, "a finite number above 0", value))
+    }
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

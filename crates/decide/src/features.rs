@@ -1,0 +1,99 @@
+//! The state of Table 4.1 of the dissertation as numbers for a network. A simulated and a
+//! deployed policy are fed by this one encoder.
+
+use homeostat_core::{Bounds, Persist, Result, Snapshot};
+
+use crate::{AllocationBounds, Observation, ReplicaSample};
+
+/// Encodes observations. It remembers one number, the arrival rate before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Features {
+    bounds: AllocationBounds,
+    previous_arrivals_per_s: Option<f64>,
+}
+
+impl Features {
+    /// Number of features.
+    pub const COUNT: usize = 7;
+
+    /// Their names in Table 4.1, in order.
+    pub const NAMES: [&str; Self::COUNT] =
+        ["SP", "RU_cpu", "RU_mem", "AC", "RLT_cpu", "RLT_mem", "NC"];
+
+    /// Least and most of each: only the arrival change has a sign.
+    pub const RANGES: [(f32, f32); Self::COUNT] =
+        [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0)];
+
+    /// An encoder that has seen nothing. The bounds are those the allocations are measured
+    /// against.
+    pub fn new(bounds: AllocationBounds) -> Self {
+        Self { bounds, previous_arrivals_per_s: None }
+    }
+
+    /// The bounds that limits and concurrency are normalised by.
+    pub fn bounds(&self) -> &AllocationBounds {
+        &self.bounds
+    }
+
+    /// The features of an observation, each inside its range whatever the observation holds.
+    pub fn observe(&mut self, obs: &Observation) -> [f32; Self::COUNT] {
+        let allocation = &obs.allocation;
+        let cores = allocation.cpu.cores();
+        let bytes = allocation.memory.bytes() as f64;
+        // A figure that is not a number is as good as missing: it must not replace a good one.
+        let arrivals = Some(obs.arrivals_per_s).filter(|rate| rate.is_finite() && *rate >= 0.0);
+        let features = [
+            // SP in [0, 1]: objective over measured latency; 1 without a violation or request.
+            obs.latency.map_or(1.0, |latency| obs.slo.preservation(latency).ratio()),
+            // RU_cpu in [0, 1]: mean use over limit. CPU is a weight, so use may exceed it.
+            mean_use(obs, cores, |replica| replica.cpu_cores),
+            // RU_mem in [0, 1]: mean use over limit.
+            mean_use(obs, bytes, |replica| replica.memory.map(|memory| memory.bytes() as f64)),
+            // AC in [-1, 1]: change of the arrival rate over the larger of both; 0 at first.
+            arrivals.zip(self.previous_arrivals_per_s).map_or(0.0, |(now, before)| {
+                let most = now.max(before);
+                if most > 0.0 { (now - before) / most } else { 0.0 }
+            }),
+            // RLT_cpu in [0, 1]: place of the CPU limit between its bounds.
+            place(&self.bounds.cpu, allocation.cpu, |cpu| cpu.cores()),
+            // RLT_mem in [0, 1]: place of the memory limit between its bounds.
+            place(&self.bounds.memory, allocation.memory, |memory| memory.bytes() as f64),
+            // NC in [0, 1]: place of the number of replicas between its bounds.
+            place(&self.bounds.replicas, allocation.replicas, f64::from),
+        ];
+        self.previous_arrivals_per_s = arrivals.or(self.previous_arrivals_per_s);
+        features.map(|feature| feature as f32)
+    }
+}
+
+/// Mean over the replicas that have a figure, as a part of the limit, at most 1.
+fn mean_use(obs: &Observation, limit: f64, usage: impl Fn(&ReplicaSample) -> Option<f64>) -> f64 {
+    let figures = obs.replicas.iter().filter_map(usage);
+    let (mut sum, mut count) = (0.0, 0.0);
+    for figure in figures.filter(|figure| figure.is_finite() && *figure >= 0.0) {
+        sum += figure;
+        count += 1.0;
+    }
+    if count > 0.0 && limit > 0.0 { (sum / count / limit).min(1.0) } else { 0.0 }
+}
+
+fn place<T: PartialOrd + Copy + std::fmt::Display>(
+    bounds: &Bounds<T>,
+    value: T,
+    number: impl Fn(T) -> f64,
+) -> f64 {
+    let (low, high) = (number(bounds.low()), number(bounds.high()));
+    if high > low { (number(bounds.clamp(value)) - low) / (high - low) } else { 0.0 }
+}
+
+impl Persist for Features {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let previous: Vec<_> = self.previous_arrivals_per_s.into_iter().collect();
+        out.put_f64(name, previous);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        self.previous_arrivals_per_s = from.any_f64s(name)?.first().copied();
+        Ok(())
+    }
+}

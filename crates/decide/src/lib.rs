@@ -1,0 +1,49 @@
+//! From an observation to a decision: the one path that the simulator, `replay` and the
+//! operator share. A [`Policy`] proposes, [`Guardrails`] bound what it proposes, and the
+//! [`Decision`] keeps both with the reasons in words.
+//!
+//! The policies here are the ones people run or publish: Kubernetes' horizontal and vertical
+//! pod autoscalers (and both at once), Knative's, ENSURE, AIMD, and no scaling at all. A
+//! learned policy reads [`Features`] and answers with a [`ScalingAction`].
+//!
+//! Layer 1: no I/O, no clock, no randomness. What a policy remembers can be saved and
+//! restored, after which it proposes the same.
+#![forbid(unsafe_code)]
+
+mod allocation_bounds;
+mod amount;
+mod decide;
+mod decision;
+mod error;
+mod features;
+mod guardrail_memory;
+mod guardrails;
+mod observation;
+mod policies;
+mod policy;
+mod policy_config;
+mod reason;
+mod replica_key;
+mod scaling_action;
+mod snapshot_records;
+mod timed_counts;
+
+pub use allocation_bounds::AllocationBounds;
+pub use amount::{Amount, Dimension};
+pub use decide::decide;
+pub use decision::Decision;
+pub use error::{Error, Result};
+pub use features::Features;
+pub use guardrail_memory::GuardrailMemory;
+pub use guardrails::{Guardrails, GuardrailsConfig, RateLimit, ReplicaStep, Step};
+pub use observation::{Allocation, Observation, ReplicaSample};
+pub use policies::{
+    Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, Fixed,
+    FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
+    HpaVpaConfig, Kpa, KpaConfig, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep,
+    SelectPolicy, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+};
+pub use policy::{Policy, Proposal};
+pub use policy_config::PolicyConfig;
+pub use reason::Reason;
+pub use scaling_action::{Illegal, ScalingAction};

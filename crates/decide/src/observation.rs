@@ -1,0 +1,67 @@
+//! What a controller may know of its target when it decides: figures of one window of
+//! telemetry, never the inside of a simulator.
+
+use std::fmt;
+
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime, Slo};
+
+/// What a target is given: a number of replicas, each of the same size.
+///
+/// CPU is a weight, as `cpu.shares` and Kubernetes' requests are: 1024 shares are one core's
+/// worth, so that a step of 128 shares is 125 millicores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    /// Number of replicas.
+    pub replicas: u32,
+    /// CPU of each.
+    pub cpu: Millicores,
+    /// Memory limit of each.
+    pub memory: Bytes,
+}
+
+impl fmt::Display for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x ({}, {})", self.replicas, self.cpu, self.memory)
+    }
+}
+
+/// One window of telemetry of one target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// When the decision is made.
+    pub now: SimTime,
+    /// Length of the window that the figures are of.
+    pub window: SimDuration,
+    /// What the target is given now.
+    pub allocation: Allocation,
+    /// Its objective.
+    pub slo: Slo,
+    /// Latency at the objective's percentile when the target runs alone, as it was profiled.
+    pub isolated_latency: SimDuration,
+    /// Latency at the objective's percentile in the window, the age of waiting requests
+    /// included; none if there was no request.
+    pub latency: Option<SimDuration>,
+    /// Requests that arrived, per second.
+    pub arrivals_per_s: f64,
+    /// Mean number of requests in the system, waiting or in service.
+    pub concurrency: f64,
+    /// Requests that wait at the end of the window.
+    pub waiting: u64,
+    /// Replicas killed in the window because they exceeded their memory.
+    pub oom_kills: u32,
+    /// Each replica's own figures.
+    pub replicas: Vec<ReplicaSample>,
+}
+
+/// One replica's figures in a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplicaSample {
+    /// When it was started.
+    pub started: SimTime,
+    /// Whether it serves requests.
+    pub is_ready: bool,
+    /// Cores it used, mean over the window; none if the figure is missing.
+    pub cpu_cores: Option<f64>,
+    /// Memory it used at most in the window; none if the figure is missing.
+    pub memory: Option<Bytes>,
+}

@@ -1,0 +1,202 @@
+//! How many replicas one metric asks for.
+
+use homeostat_core::Fraction;
+
+use super::readiness::ReplicaGroups;
+
+/// What one metric asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Asked {
+    /// Replicas.
+    pub(super) replicas: u32,
+    /// The measured value, in the unit of the target.
+    pub(super) measured: f64,
+    /// How it came about.
+    pub(super) outcome: Outcome,
+}
+
+/// How a metric's answer came about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Outcome {
+    /// Measured over target, times the replicas.
+    InProportion,
+    /// Too near the target to do anything.
+    WithinTolerance,
+    /// Replicas without a figure could turn the direction: nothing is done.
+    DirectionUnclear {
+        /// Replicas that are not ready.
+        unready: usize,
+        /// Replicas without a figure.
+        missing: usize,
+    },
+}
+
+/// Replicas that bring the mean use of a resource to its target; none without any figure.
+///
+/// Replicas without a figure are counted against the move: as idle when it goes up, as using
+/// their full request (or the target, if that is more) when it goes down. Unready replicas
+/// are set aside, and counted as idle when it goes up.
+pub(super) fn for_utilization(
+    current: u32,
+    groups: &ReplicaGroups,
+    request: f64,
+    target_percent: u32,
+    tolerance: Fraction,
+) -> Option<Asked> {
+    if groups.usage.is_empty() || request <= 0.0 {
+        return None;
+    }
+    let target = f64::from(target_percent);
+    let used: f64 = groups.usage.iter().sum();
+    let counted = groups.usage.len();
+    let percent = percent_of(used, request * counted as f64);
+    let ratio = percent / target;
+    let adds_unready = groups.unready > 0 && ratio > 1.0;
+    let asked = |replicas, measured, outcome| Some(Asked { replicas, measured, outcome });
+    if !adds_unready && groups.missing == 0 {
+        if is_within(ratio, tolerance) {
+            return asked(current, percent, Outcome::WithinTolerance);
+        }
+        return asked(whole(ratio * counted as f64), percent, Outcome::InProportion);
+    }
+
+    let mut used_with_rest = used;
+    let mut counted_with_rest = counted;
+    // On the target exactly there is no direction to be careful about.
+    if groups.missing > 0 && ratio != 1.0 {
+        counted_with_rest += groups.missing;
+        if ratio < 1.0 {
+            used_with_rest += groups.missing as f64 * request * target.max(100.0) / 100.0;
+        }
+    }
+    if adds_unready {
+        counted_with_rest += groups.unready;
+    }
+    let percent_with_rest = percent_of(used_with_rest, request * counted_with_rest as f64);
+    let ratio_with_rest = percent_with_rest / target;
+    if is_within(ratio_with_rest, tolerance) {
+        return asked(current, percent_with_rest, Outcome::WithinTolerance);
+    }
+    let replicas = whole(ratio_with_rest * counted_with_rest as f64);
+    let is_turned = (ratio < 1.0) != (ratio_with_rest < 1.0);
+    // Pods counted and replicas wanted differ while a change is under way.
+    let is_against_itself =
+        if ratio_with_rest < 1.0 { replicas > current } else { replicas < current };
+    if is_turned || is_against_itself {
+        let ReplicaGroups { unready, missing, .. } = *groups;
+        let outcome = Outcome::DirectionUnclear { unready, missing };
+        return asked(current, percent_with_rest, outcome);
+    }
+    asked(replicas, percent_with_rest, Outcome::InProportion)
+}
+
+/// Replicas that bring a total to its target per replica; none if the total is not a number.
+pub(super) fn for_total(
+    current: u32,
+    total: f64,
+    target: f64,
+    tolerance: Fraction,
+) -> Option<Asked> {
+    if !total.is_finite() || total < 0.0 {
+        return None;
+    }
+    let measured = total / f64::from(current.max(1));
+    if current > 0 && is_within(measured / target, tolerance) {
+        return Some(Asked { replicas: current, measured, outcome: Outcome::WithinTolerance });
+    }
+    Some(Asked { replicas: whole(total / target), measured, outcome: Outcome::InProportion })
+}
+
+/// Kubernetes compares whole percents, rounded down, with its target. The small term keeps a
+/// use of exactly 75 % from becoming 74 % in binary.
+fn percent_of(used: f64, requested: f64) -> f64 {
+    (used * 100.0 / requested + 1e-9).floor()
+}
+
+fn is_within(ratio: f64, tolerance: Fraction) -> bool {
+    // 1.1 - 1 is a little more than 0.1 in binary, and the end belongs to the tolerance.
+    (ratio - 1.0).abs() <= tolerance.ratio() + 1e-9
+}
+
+fn whole(replicas: f64) -> u32 {
+    // 66 % of 50 % times 25 is 33.000000000000004 in binary, which is not 34 replicas.
+    (replicas - 1e-9).ceil().max(0.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replicas asked for, with requests of 1000 and the default tolerance.
+    fn replicas(current: u32, target: u32, usage: &[f64], unready: usize, missing: usize) -> u32 {
+        let groups = ReplicaGroups { usage: usage.to_vec(), unready, missing };
+        let tolerance = Fraction::from_percent(10);
+        for_utilization(current, &groups, 1000.0, target, tolerance).unwrap().replicas
+    }
+
+    #[test]
+    fn the_number_follows_use_over_target_rounded_up() {
+        assert_eq!(replicas(5, 50, &[750.0; 5], 0, 0), 8);
+        assert_eq!(replicas(3, 30, &[300.0, 500.0, 700.0], 0, 0), 5);
+        assert_eq!(replicas(5, 50, &[100.0, 300.0, 500.0, 250.0, 250.0], 0, 0), 3);
+        assert_eq!(replicas(25, 50, &[660.0; 25], 0, 0), 33);
+    }
+
+    #[test]
+    fn within_the_tolerance_nothing_is_done_and_its_end_belongs_to_it() {
+        assert_eq!(replicas(3, 100, &[1010.0, 1030.0, 1020.0], 0, 0), 3);
+        assert_eq!(replicas(10, 50, &[550.0; 10], 0, 0), 10);
+        assert_eq!(replicas(10, 50, &[450.0; 10], 0, 0), 10);
+        assert_eq!(replicas(10, 50, &[560.0; 10], 0, 0), 12);
+        assert_eq!(replicas(10, 50, &[440.0; 10], 0, 0), 9);
+    }
+
+    #[test]
+    fn unready_replicas_count_as_idle_on_the_way_up_and_not_at_all_on_the_way_down() {
+        assert_eq!(replicas(3, 30, &[500.0, 700.0], 1, 0), 4);
+        assert_eq!(replicas(5, 50, &[100.0; 4], 1, 0), 1);
+    }
+
+    #[test]
+    fn missing_replicas_count_as_idle_on_the_way_up_and_as_full_on_the_way_down() {
+        assert_eq!(replicas(3, 50, &[2000.0], 1, 1), 4);
+        assert_eq!(replicas(4, 50, &[100.0, 100.0], 1, 1), 3);
+        assert_eq!(replicas(2, 100, &[1000.0], 0, 1), 2);
+        // At a target above the request, full means the target.
+        assert_eq!(replicas(3, 200, &[100.0, 100.0], 0, 1), 2);
+    }
+
+    #[test]
+    fn a_direction_that_hangs_on_replicas_without_figures_is_not_taken() {
+        let check = |current, target, usage: &[f64], unready, missing| {
+            let groups = ReplicaGroups { usage: usage.to_vec(), unready, missing };
+            let tolerance = Fraction::from_percent(10);
+            let asked = for_utilization(current, &groups, 1000.0, target, tolerance).unwrap();
+            let expect = Outcome::DirectionUnclear { unready, missing };
+            assert_eq!((asked.replicas, asked.outcome), (current, expect));
+        };
+        check(3, 30, &[400.0], 2, 0);
+        check(3, 50, &[450.0], 1, 1);
+        // Five pods run where two are wanted: more than wanted is no scale-down.
+        check(2, 50, &[300.0; 4], 0, 1);
+    }
+
+    #[test]
+    fn without_any_figure_there_is_no_answer() {
+        let groups = ReplicaGroups { usage: Vec::new(), unready: 2, missing: 1 };
+        assert_eq!(for_utilization(3, &groups, 1.0, 50, Fraction::ZERO), None);
+        assert_eq!(for_total(3, f64::NAN, 1.0, Fraction::ZERO), None);
+    }
+
+    #[test]
+    fn a_total_is_spread_over_the_replicas() {
+        let tolerance = Fraction::from_percent(10);
+        let check = |current, total, expect| {
+            assert_eq!(for_total(current, total, 10.0, tolerance).unwrap().replicas, expect);
+        };
+        check(3, 45.0, 5);
+        check(3, 32.0, 3);
+        check(3, 0.0, 0);
+        check(0, 5.0, 1);
+    }
+}

@@ -1,0 +1,23 @@
+//! The policies that ship with Homeostat, one file or folder each.
+
+mod aimd;
+mod ensure;
+mod fixed;
+mod hpa;
+mod hpa_vpa;
+mod kpa;
+mod vpa;
+
+pub use aimd::{Aimd, AimdConfig};
+pub use ensure::{Ensure, EnsureConfig};
+pub use fixed::{Fixed, FixedConfig};
+pub use hpa::{
+    Hpa, HpaConfig, HpaMetric, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep,
+    SelectPolicy,
+};
+pub use hpa_vpa::{HpaVpa, HpaVpaConfig};
+pub use kpa::{Kpa, KpaConfig};
+pub use vpa::{
+    DecayingCheckpoint, DecayingHistogram, HistogramBuckets, HistogramCheckpoint, UsageHistogram,
+    Vpa, VpaCheckpoint, VpaConfig,
+};

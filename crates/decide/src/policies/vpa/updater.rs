@@ -1,0 +1,65 @@
+//! Whether a recommendation is worth a restart.
+
+use homeostat_core::{Bytes, Millicores};
+
+use super::estimator::Range;
+use super::policy::VpaConfig;
+use crate::{Amount, Observation, Reason};
+
+/// Whether the requests should become their targets now, and why or why not.
+///
+/// A request outside its range is changed at once. One inside only after the lifetime, and
+/// if the targets are far enough away; or after a kill for want of memory.
+// Deviation: Kubernetes asks whether a killed replica had run for less than ten minutes; an
+// observation does not say, so every kill counts. It also replaces replicas one by one, and
+// young ones may have other requests than old ones; an allocation is of all replicas at once.
+pub(super) fn update(
+    config: &VpaConfig,
+    obs: &Observation,
+    cpu: Option<&Range>,
+    memory: Option<&Range>,
+) -> (bool, Vec<Reason>) {
+    let cores = obs.allocation.cpu.cores();
+    let bytes = obs.allocation.memory.bytes() as f64;
+    let mut outside = Vec::new();
+    if cpu.is_some_and(|range| !range.contains(cores)) {
+        outside.push(Reason::OutsideRange { request: Amount::Cpu(obs.allocation.cpu) });
+    }
+    if memory.is_some_and(|range| !range.contains(bytes)) {
+        outside.push(Reason::OutsideRange { request: Amount::Memory(obs.allocation.memory) });
+    }
+    if !outside.is_empty() {
+        return (true, outside);
+    }
+    let part = |range: Option<&Range>, request: f64| {
+        range.map_or(0.0, |range| (request - range.target).abs() / request.max(f64::MIN_POSITIVE))
+    };
+    let difference = part(cpu, cores) + part(memory, bytes);
+    if obs.oom_kills > 0 && difference > 0.0 {
+        return (true, vec![Reason::OomKilled { kills: obs.oom_kills }]);
+    }
+    let oldest = obs.replicas.iter().map(|replica| replica.started).min();
+    let age = oldest.map(|started| obs.now.saturating_since(started)).unwrap_or_default();
+    if age >= config.lifetime && difference >= config.change_threshold.ratio() {
+        return (true, vec![Reason::LifetimeOver { age, difference }]);
+    }
+    (false, vec![Reason::InsideRange])
+}
+
+/// A recommendation of CPU in words.
+pub(super) fn explain_cpu(range: &Range) -> Reason {
+    explain(range, |cores| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64)))
+}
+
+/// A recommendation of memory in words.
+pub(super) fn explain_memory(range: &Range) -> Reason {
+    explain(range, |bytes| Amount::Memory(Bytes::new(bytes.round() as u64)))
+}
+
+fn explain(range: &Range, amount: impl Fn(f64) -> Amount) -> Reason {
+    Reason::Recommendation {
+        target: amount(range.target),
+        lower: amount(range.lower),
+        upper: range.upper.is_finite().then(|| amount(range.upper)),
+    }
+}

@@ -1,0 +1,402 @@
+//! Why a decision came out as it did: values for programs, fragments of a sentence for people.
+
+use std::fmt;
+
+use homeostat_core::{Fraction, SimDuration, Slo};
+
+use crate::{Amount, Dimension, HpaMetric, ScalingAction};
+
+/// One reason of a [`Decision`](crate::Decision).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// The policy said nothing.
+    Unexplained,
+    /// A policy that never moves.
+    Fixed,
+    /// There was nothing to measure latency of.
+    NoRequests,
+    /// A figure the policy needs is missing or not a number.
+    TelemetryMissing {
+        /// Which figure.
+        figure: &'static str,
+    },
+    /// Latency at the objective's percentile against the objective.
+    Latency {
+        /// As measured.
+        latency: SimDuration,
+        /// The objective.
+        slo: Slo,
+    },
+    /// A metric of the horizontal autoscaler asks for this many replicas.
+    MetricAsks {
+        /// The metric with its target.
+        metric: HpaMetric,
+        /// As measured, in the unit of the target.
+        measured: f64,
+        /// Replicas it asks for.
+        replicas: u32,
+    },
+    /// A metric is so near its target that nothing is done.
+    WithinTolerance {
+        /// The metric with its target.
+        metric: HpaMetric,
+        /// As measured, in the unit of the target.
+        measured: f64,
+        /// Largest distance of measured over target from one.
+        tolerance: Fraction,
+    },
+    /// Counting replicas without figures turns a scale-up into a scale-down or back.
+    DirectionUnclear {
+        /// The metric with its target.
+        metric: HpaMetric,
+        /// Replicas that are not ready.
+        unready: usize,
+        /// Replicas without a figure.
+        missing: usize,
+    },
+    /// No replica has a usable figure of this metric.
+    MetricUnavailable {
+        /// The metric.
+        metric: HpaMetric,
+    },
+    /// A scale-down while a metric is unavailable.
+    ScaleDownUncertain,
+    /// Zero replicas switch the horizontal autoscaler off.
+    ScaledToZero,
+    /// The stabilisation window asks for another number.
+    Stabilized {
+        /// What the metrics ask for.
+        recommended: u32,
+        /// What the window allows.
+        replicas: u32,
+        /// The window.
+        window: SimDuration,
+    },
+    /// The scaling policies of the horizontal autoscaler allow no larger change yet.
+    ScalingRate {
+        /// What they allow.
+        replicas: u32,
+    },
+    /// The horizontal autoscaler's own smallest or largest number of replicas.
+    OwnLimit {
+        /// The limit.
+        replicas: u32,
+    },
+    /// What the vertical autoscaler recommends of one resource.
+    Recommendation {
+        /// The target.
+        target: Amount,
+        /// Requests below are changed.
+        lower: Amount,
+        /// Requests above are changed; none while there is too little history for one.
+        upper: Option<Amount>,
+    },
+    /// The request of one resource lies outside the recommended range.
+    OutsideRange {
+        /// The request.
+        request: Amount,
+    },
+    /// The request lies inside the recommended range: not worth a restart.
+    InsideRange,
+    /// Replicas are old enough for a smaller correction.
+    LifetimeOver {
+        /// Age of the oldest.
+        age: SimDuration,
+        /// Summed relative distance of requests from their targets.
+        difference: f64,
+    },
+    /// Replicas were killed for want of memory.
+    OomKilled {
+        /// How many.
+        kills: u32,
+    },
+    /// Requests in the system against the target of each replica.
+    Concurrency {
+        /// Mean over the stable window.
+        stable: f64,
+        /// Mean over the panic window.
+        panic: f64,
+        /// Target of each replica.
+        target: f64,
+        /// Replicas asked for.
+        replicas: u32,
+    },
+    /// Panic mode: the number of replicas does not go down.
+    Panicking {
+        /// The largest number asked for in this panic.
+        replicas: u32,
+    },
+    /// A scale-down waits for its delay.
+    ScaleDownDelayed {
+        /// The largest number asked for within the delay.
+        replicas: u32,
+        /// The delay.
+        delay: SimDuration,
+    },
+    /// Square-root staffing.
+    Staffing {
+        /// Offered load R: requests that would be in service if nobody waited.
+        load: f64,
+        /// The `c` of `R + c * sqrt(R)`.
+        spare: f64,
+        /// Replicas that gives.
+        replicas: u32,
+    },
+    /// Fewer replicas would do, but more were needed a moment ago.
+    NeededRecently {
+        /// The largest need of the recent windows.
+        replicas: u32,
+    },
+    /// Latency against the latency of the target alone.
+    Degradation {
+        /// As measured.
+        latency: SimDuration,
+        /// Of the target alone.
+        isolated: SimDuration,
+        /// Largest tolerated part above the isolated latency.
+        threshold: Fraction,
+    },
+    /// More by a fixed amount.
+    Increase {
+        /// By how much.
+        step: Amount,
+    },
+    /// Less by a fixed amount.
+    Decrease {
+        /// By how much.
+        step: Amount,
+    },
+    /// Less by a factor.
+    DecreaseTo {
+        /// The factor.
+        factor: Fraction,
+    },
+    /// Not comfortable for long enough yet.
+    NotCalmYet {
+        /// Comfortable observations so far.
+        calm: u32,
+        /// As many are needed.
+        needed: u32,
+    },
+    /// A learned policy chose this action.
+    Action {
+        /// The action.
+        action: ScalingAction,
+    },
+    /// A proposed number was negative or not a number.
+    Refused {
+        /// Of which dimension.
+        dimension: Dimension,
+        /// The number.
+        value: f64,
+    },
+    /// Cut down to the upper bound.
+    AtMost(Amount),
+    /// Raised to the lower bound.
+    AtLeast(Amount),
+    /// A step up was shortened.
+    StepUpLimited {
+        /// The largest step.
+        most: Amount,
+    },
+    /// A step down was shortened.
+    StepDownLimited {
+        /// The largest step.
+        most: Amount,
+    },
+    /// A dimension is held because it moved a moment ago.
+    CoolDown {
+        /// Which.
+        dimension: Dimension,
+        /// For how long still.
+        remaining: SimDuration,
+    },
+    /// Everything is held because too much was changed lately.
+    RateLimited {
+        /// Changes allowed.
+        changes: u32,
+        /// In this time.
+        per: SimDuration,
+        /// For how long still.
+        remaining: SimDuration,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unexplained => write!(f, "the policy gave no reason"),
+            Self::Fixed => write!(f, "fixed allocation"),
+            Self::NoRequests => write!(f, "no request in the window"),
+            Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
+            Self::Latency { latency, slo } => {
+                let side = if *latency > slo.threshold() { "over" } else { "within" };
+                let percent = slo.percentile().percent();
+                let (latency, objective) = (Short(*latency), Short(slo.threshold()));
+                write!(f, "p{percent} {latency} is {side} the objective of {objective}")
+            }
+            Self::MetricAsks { metric, measured, replicas } => {
+                write!(f, "{} asks for {}", metric.against(*measured), Amount::Replicas(*replicas))
+            }
+            Self::WithinTolerance { metric, measured, tolerance } => {
+                write!(f, "{} is within {tolerance}", metric.against(*measured))
+            }
+            Self::DirectionUnclear { metric, unready, missing } => write!(
+                f,
+                "held: the direction of {metric} depends on {unready} unready replicas \
+                 and {missing} without a figure"
+            ),
+            Self::MetricUnavailable { metric } => write!(f, "no replica has a figure of {metric}"),
+            Self::ScaleDownUncertain => write!(f, "held: no scale-down while a metric is missing"),
+            Self::ScaledToZero => write!(f, "held: zero replicas switch autoscaling off"),
+            Self::Stabilized { recommended, replicas, window } => write!(
+                f,
+                "{replicas} instead of {}: stabilised over {}",
+                Amount::Replicas(*recommended),
+                Short(*window)
+            ),
+            Self::ScalingRate { replicas } => {
+                write!(f, "scaling rate allows {} now", Amount::Replicas(*replicas))
+            }
+            Self::OwnLimit { replicas } => {
+                write!(f, "limited to {} by the autoscaler itself", Amount::Replicas(*replicas))
+            }
+            Self::Recommendation { target, lower, upper: Some(upper) } => {
+                write!(f, "recommended {target}, from {lower} to {upper}")
+            }
+            Self::Recommendation { target, lower, upper: None } => {
+                write!(f, "recommended {target}, from {lower} up")
+            }
+            Self::OutsideRange { request } => write!(f, "{request} is outside that range"),
+            Self::InsideRange => write!(f, "held: inside the recommended range"),
+            Self::LifetimeOver { age, difference } => write!(
+                f,
+                "replicas of {} may be corrected by {:.0}%",
+                Short(*age),
+                difference * 100.0
+            ),
+            Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
+            Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
+            Self::Concurrency { stable, panic, target, replicas } => write!(
+                f,
+                "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \
+                 asks for {}",
+                Amount::Replicas(*replicas)
+            ),
+            Self::Panicking { replicas } => {
+                write!(f, "panic mode: at least {}", Amount::Replicas(*replicas))
+            }
+            Self::ScaleDownDelayed { replicas, delay } => {
+                let replicas = Amount::Replicas(*replicas);
+                write!(f, "held at {replicas}: scale-down is delayed by {}", Short(*delay))
+            }
+            Self::Staffing { load, spare, replicas } => {
+                let replicas = Amount::Replicas(*replicas);
+                write!(f, "load {load:.2} and a spare of {spare} roots need {replicas}")
+            }
+            Self::NeededRecently { replicas } => {
+                write!(f, "held at {}: needed a moment ago", Amount::Replicas(*replicas))
+            }
+            Self::Degradation { latency, isolated, threshold } => {
+                let ratio = latency.seconds() / isolated.seconds().max(f64::MIN_POSITIVE);
+                let percent = (ratio - 1.0) * 100.0;
+                let (latency, isolated) = (Short(*latency), Short(*isolated));
+                write!(f, "latency {latency} is {percent:+.0}% from {isolated} alone")?;
+                write!(f, ", {threshold} tolerated")
+            }
+            Self::Increase { step } => write!(f, "increased by {step}"),
+            Self::Decrease { step } => write!(f, "decreased by {step}"),
+            Self::DecreaseTo { factor } => write!(f, "decreased to {factor}"),
+            Self::NotCalmYet { calm, needed } => {
+                write!(f, "held: comfortable for {calm} of {needed} observations")
+            }
+            Self::Action { action } => write!(f, "action: {action}"),
+            Self::Refused { dimension, value } => {
+                write!(f, "refused: {value} is no amount of {dimension}")
+            }
+            Self::AtMost(amount) => write!(f, "clamped to at most {amount}"),
+            Self::AtLeast(amount) => write!(f, "clamped to at least {amount}"),
+            Self::StepUpLimited { most } => write!(f, "step up limited to {most}"),
+            Self::StepDownLimited { most } => write!(f, "step down limited to {most}"),
+            Self::CoolDown { dimension, remaining } => {
+                write!(f, "held: {dimension} cool-down for another {}", Short(*remaining))
+            }
+            Self::RateLimited { changes, per, remaining } => {
+                let (per, remaining) = (Short(*per), Short(*remaining));
+                write!(f, "held: at most {changes} changes in {per}, for another {remaining}")
+            }
+        }
+    }
+}
+
+/// A duration with three digits or so: nobody reads the nanoseconds of a p99.
+struct Short(SimDuration);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.nanos();
+        let digit = match nanos {
+            10_000_000_000.. => 100_000_000,
+            1_000_000_000.. => 10_000_000,
+            10_000_000.. => 1_000_000,
+            1_000_000.. => 100_000,
+            _ => 1,
+        };
+        let rounded = nanos.saturating_add(digit / 2) / digit * digit;
+        SimDuration::from_nanos(rounded).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use homeostat_core::Bytes;
+
+    #[test]
+    fn reasons_read_as_fragments_of_a_sentence() {
+        let check = |reason: Reason, expect: &str| assert_eq!(reason.to_string(), expect);
+        let millis = SimDuration::from_millis;
+        let slo = Slo::try_new(Fraction::from_percent(99), millis(640)).unwrap();
+        check(
+            Reason::Latency { latency: SimDuration::from_nanos(812_345_678), slo },
+            "p99 812ms is over the objective of 640ms",
+        );
+        check(
+            Reason::Latency { latency: SimDuration::from_nanos(1_234_567_890), slo },
+            "p99 1.23s is over the objective of 640ms",
+        );
+        check(
+            Reason::Latency { latency: millis(3), slo },
+            "p99 3ms is within the objective of 640ms",
+        );
+        check(Reason::AtMost(Amount::Replicas(12)), "clamped to at most 12 replicas");
+        check(
+            Reason::AtLeast(Amount::Memory(Bytes::from_mib(64))),
+            "clamped to at least 64Mi memory",
+        );
+        check(
+            Reason::CoolDown { dimension: Dimension::Cpu, remaining: SimDuration::from_secs(40) },
+            "held: CPU cool-down for another 40s",
+        );
+        check(
+            Reason::Refused { dimension: Dimension::Replicas, value: f64::NAN },
+            "refused: NaN is no amount of replicas",
+        );
+        check(
+            Reason::MetricAsks {
+                metric: HpaMetric::CpuUtilization { target_percent: 50 },
+                measured: 75.0,
+                replicas: 8,
+            },
+            "CPU use 75% against a target of 50% asks for 8 replicas",
+        );
+        check(
+            Reason::Degradation {
+                latency: millis(130),
+                isolated: millis(100),
+                threshold: Fraction::from_percent(15),
+            },
+            "latency 130ms is +30% from 100ms alone, 15% tolerated",
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Policies, guardrails and features through the public interface only.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod aimd;
+mod ensure;
+mod features;
+mod guardrails;
+mod hpa;
+mod kpa;
+mod observations;
+mod persistence;
+mod vpa;
