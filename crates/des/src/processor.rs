@@ -184,6 +184,11 @@ impl<J> SharedProcessor<J> {
         Ok(class)
     }
 
+    /// The class with this number, if there is one.
+    pub fn class(&self, number: u64) -> Option<ClassId> {
+        usize::try_from(number).ok().filter(|number| *number < self.classes.len()).map(ClassId)
+    }
+
     /// Changes the weight of a class, of its running jobs too.
     pub fn set_weight(&mut self, now: SimTime, class: ClassId, weight: f64) -> Result<()> {
         positive("weight", weight)?;
@@ -514,8 +519,14 @@ impl<J: Record> Persist for SharedProcessor<J> {
         out.put_u64(&format!("{name}/counts"), counts);
         out.put_u64(&format!("{name}/now"), [self.now.nanos()]);
         let Clocks { core_usage, core_service, level_usage, level_service } = self.clocks;
-        let clocks = [self.cores, core_usage, core_service, level_usage, level_service];
+        let clocks = [core_usage, core_service, level_usage, level_service];
         out.put_f64(&format!("{name}/clocks"), clocks);
+        // Whatever could be computed again would come out of another order of roundings.
+        out.put_f64(&format!("{name}/rates"), [self.cores, self.level, self.speed]);
+        let finishes: Vec<f64> = self.busy.iter().map(|share| share.finish).collect();
+        out.put_f64(&format!("{name}/finishes"), finishes);
+        let next = self.next.map(|next| vec![next.at.nanos(), next.place as u64]);
+        out.put_u64(&format!("{name}/next"), next.unwrap_or_default());
         for (index, class) in self.classes.iter().enumerate() {
             let name = format!("{name}/class/{index}");
             let Strain { shared, overload } = class.strain;
@@ -536,9 +547,9 @@ impl<J: Record> Persist for SharedProcessor<J> {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         let counts = from.u64s(&format!("{name}/counts"), 3)?;
-        let clocks = from.f64s(&format!("{name}/clocks"), 5)?;
+        let clocks = from.f64s(&format!("{name}/clocks"), 4)?;
+        let rates = from.f64s(&format!("{name}/rates"), 3)?;
         *self = Self::new(1.0).expect("one core is a processor");
-        self.cores = clocks[0];
         self.now = SimTime::from_nanos(from.u64s(&format!("{name}/now"), 1)?[0]);
         self.next_sequence = counts[0];
         for index in 0..counts[1] as usize {
@@ -570,15 +581,21 @@ impl<J: Record> Persist for SharedProcessor<J> {
         }
         self.capped = (counts[2] as usize).min(self.busy.len());
         self.clocks = Clocks {
-            core_usage: clocks[1],
-            core_service: clocks[2],
-            level_usage: clocks[3],
-            level_service: clocks[4],
+            core_usage: clocks[0],
+            core_service: clocks[1],
+            level_usage: clocks[2],
+            level_service: clocks[3],
         };
-        for place in 0..self.busy.len() {
+        [self.cores, self.level, self.speed] = [rates[0], rates[1], rates[2]];
+        let finishes = from.f64s(&format!("{name}/finishes"), self.busy.len())?;
+        for (place, finish) in finishes.iter().enumerate() {
             self.refresh(place);
+            self.busy[place].finish = *finish;
         }
-        self.share();
+        let next = from.any_u64s(&format!("{name}/next"))?.first_chunk::<2>();
+        self.next = next
+            .map(|[at, place]| Next { at: SimTime::from_nanos(*at), place: *place as usize })
+            .filter(|next| next.place < self.busy.len());
         Ok(())
     }
 }

@@ -61,6 +61,12 @@ impl Timers {
         self.heap.first().map(|owner| (self.times[*owner as usize], *owner as usize))
     }
 
+    /// When an owner's timer is set to.
+    pub fn time(&self, owner: usize) -> Option<SimTime> {
+        let is_set = self.places.get(owner).is_some_and(|place| *place != NOWHERE);
+        is_set.then(|| self.times[owner])
+    }
+
     fn key(&self, place: usize) -> (SimTime, u32) {
         let owner = self.heap[place];
         (self.times[owner as usize], owner)
@@ -115,6 +121,7 @@ mod tests {
                 };
                 let first = expect.iter().map(|(owner, at)| (*at, *owner)).min();
                 prop_assert_eq!(timers.first(), first);
+                prop_assert_eq!(timers.time(owner), at);
             }
         }
     }

@@ -23,6 +23,12 @@ pub trait World: Persist + Send {
     /// A picture of the present state in text.
     fn render(&self) -> String;
 
+    /// Steps after which the present episode is truncated, where that is earlier than the
+    /// time limit: a curriculum.
+    fn episode_limit(&self) -> Option<u32> {
+        None
+    }
+
     /// Figures beside the observation.
     fn info(&self) -> Info {
         Info::new()
@@ -84,7 +90,8 @@ impl<W: World> Env for Episode<W> {
         let Outcome { reward, terminated } = self.world.step(action, &mut self.rng);
         self.elapsed += 1;
         // A task that ends on its last allowed step has both flags, as in Gymnasium.
-        let truncated = self.spec.time_limit.is_some_and(|limit| self.elapsed >= limit);
+        let limits = [self.spec.time_limit, self.world.episode_limit()];
+        let truncated = limits.iter().flatten().any(|limit| self.elapsed >= *limit);
         if terminated || truncated {
             self.phase = Phase::Ended;
         }

@@ -4,7 +4,7 @@ use crate::{EnvId, Error, Result};
 
 /// Where an environment is between reset and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Never reset.
     New,
     /// In an episode.
@@ -15,7 +15,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Refuses a step outside an episode.
-    pub(crate) fn require_running(self, id: &EnvId) -> Result<()> {
+    pub fn require_running(self, id: &EnvId) -> Result<()> {
         match self {
             Self::Running => Ok(()),
             Self::New => Err(Error::StepBeforeReset { env: id.to_string() }),
@@ -24,7 +24,7 @@ impl Phase {
     }
 
     /// For a snapshot.
-    pub(crate) fn to_number(self) -> u64 {
+    pub fn to_number(self) -> u64 {
         match self {
             Self::New => 0,
             Self::Running => 1,
@@ -33,7 +33,7 @@ impl Phase {
     }
 
     /// From a snapshot.
-    pub(crate) fn from_number(number: u64) -> Self {
+    pub fn from_number(number: u64) -> Self {
         match number {
             0 => Self::New,
             1 => Self::Running,

@@ -36,6 +36,19 @@ pub fn make_multi_agent(id: &str) -> Result<Box<dyn MultiAgentEnv>> {
     found.ok_or_else(|| unknown(id))
 }
 
+/// The error for an id that is none of `names`, with the one that was probably meant.
+pub fn unknown_id<'a>(id: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    // Who writes a part of the id, most often the bare name, means that one.
+    let likeness = |name: &str| {
+        if name.contains(id) { 1.0 } else { strsim::jaro_winkler(id, name) }
+    };
+    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let hint = nearest
+        .filter(|name| !id.is_empty() && likeness(name) > 0.7)
+        .map_or(String::new(), |name| format!(", did you mean `{name}`?"));
+    Error::UnknownId { id: id.to_owned(), hint }
+}
+
 /// What every environment of this crate is, ordered by id.
 pub fn specs() -> Vec<EnvSpec> {
     let single = SINGLE.iter().map(|make| make().spec().clone());
@@ -46,16 +59,8 @@ pub fn specs() -> Vec<EnvSpec> {
 }
 
 fn unknown(id: &str) -> Error {
-    // Who writes a part of the id, most often the bare name, means that one.
-    let likeness = |name: &str| {
-        if name.contains(id) { 1.0 } else { strsim::jaro_winkler(id, name) }
-    };
-    let names = specs().into_iter().map(|spec| spec.id.to_string());
-    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let hint = nearest
-        .filter(|name| !id.is_empty() && likeness(name) > 0.7)
-        .map_or(String::new(), |name| format!(", did you mean `{name}`?"));
-    Error::UnknownId { id: id.to_owned(), hint }
+    let names: Vec<_> = specs().into_iter().map(|spec| spec.id.to_string()).collect();
+    unknown_id(id, names.iter().map(String::as_str))
 }
 
 #[cfg(test)]

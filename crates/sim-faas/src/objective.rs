@@ -1,0 +1,61 @@
+//! The objective of a function, as the SIMPPO chapter sets it: the 99th percentile of its
+//! latency when it has the platform to itself, and 15 % more.
+
+use homeostat_core::{Fraction, SeedTree, SimDuration, Slo};
+use homeostat_decide::Allocation;
+use homeostat_load::{Arrivals, LoadShape};
+
+use crate::config::{FunctionSetup, PlatformConfig, Scaling, Source};
+use crate::platform::Platform;
+use crate::profile::FunctionProfile;
+use crate::{Error, Result};
+
+/// Room for fluctuations above the latency of a function alone.
+const RELAXATION: f64 = 1.15;
+const PERCENTILE: Fraction = Fraction::from_percent(99);
+
+/// Requests of a profiling run: two hundred of them are beyond the 99th percentile.
+const REQUESTS: u64 = 20_000;
+
+/// CPU demand of the profiling load in cores, and containers that serve it: enough that
+/// next to nobody waits.
+const DEMAND: f64 = 1.0;
+const CONTAINERS: u32 = 16;
+
+/// What a function is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Objective {
+    /// The objective.
+    pub slo: Slo,
+    /// The latency it was made from.
+    pub isolated_latency: SimDuration,
+}
+
+impl Objective {
+    /// Profiles a function alone on an empty platform of this kind, with containers to spare.
+    pub fn profile(profile: &FunctionProfile, config: &PlatformConfig) -> Result<Self> {
+        let per_second = DEMAND / profile.cpu.seconds().max(1e-6);
+        let seeds = SeedTree::new(0).child("profiling").child(&profile.name);
+        let arrivals = Arrivals::new(&LoadShape::Poisson { per_second }, seeds.stream("arrivals"))?;
+        let mut platform = Platform::new(config.clone(), &seeds)?;
+        let one_core = homeostat_core::Millicores::new(1000);
+        let never = SimDuration::from_secs(3600);
+        let id = platform.add_function(FunctionSetup {
+            slo: Slo::try_new(PERCENTILE, never)?,
+            isolated_latency: never,
+            allocation: Allocation { replicas: CONTAINERS, cpu: one_core, memory: profile.memory },
+            scaling: Scaling::Managed,
+            arrivals: Some(Source::Shape(arrivals)),
+            profile: profile.clone(),
+        })?;
+        platform.run_for(SimDuration::from_seconds(REQUESTS as f64 / per_second)?);
+        let totals = platform.totals(id);
+        let isolated_latency = totals.latency.quantile(PERCENTILE).ok_or(Error::OutOfRange {
+            what: format!("the profiling run of {}", profile.name),
+            value: "0 answers".to_owned(),
+            expected: "the function must answer within its timeout".to_owned(),
+        })?;
+        let threshold = SimDuration::from_seconds(isolated_latency.seconds() * RELAXATION)?;
+        Ok(Self { slo: Slo::try_new(PERCENTILE, threshold)?, isolated_latency })
+    }
+}

@@ -1,0 +1,256 @@
+//! The whole state of a platform as arrays, to stop and go on bit for bit.
+//!
+//! A platform is loaded into one that was built from the same configuration, with the same
+//! functions added in the same order: what they need and where their requests come from is
+//! not part of the state.
+
+use homeostat_core::{Bytes, Millicores, Persist, Result, SimTime, Snapshot};
+
+use super::Platform;
+use super::state::{Container, Counters, Function, Phase, Request, Totals};
+
+impl Persist for Platform {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.rng.save(&format!("{name}/rng"), out);
+        self.events.save(&format!("{name}/events"), out);
+        out.put_u64(&format!("{name}/clock"), [self.now.nanos(), u64::from(self.homeless)]);
+        for (number, node) in self.nodes.iter().enumerate() {
+            let name = format!("{name}/node/{number}");
+            out.put_u64(&name, [node.reserved.bytes(), u64::from(node.is_up)]);
+            let class = |class: &Option<homeostat_des::ClassId>| {
+                class.map_or(u64::MAX, |class| class.number() as u64)
+            };
+            out.put_u64(
+                &format!("{name}/classes"),
+                node.classes.iter().map(class).collect::<Vec<_>>(),
+            );
+            let images: Vec<u8> = node.images.iter().map(|image| u8::from(*image)).collect();
+            out.put_u8(&format!("{name}/images"), images);
+            node.processor.save(&format!("{name}/processor"), out);
+        }
+        let containers: Vec<u64> = self.containers.iter().flat_map(container_words).collect();
+        out.put_u64(&format!("{name}/containers"), containers);
+        out.put_u64(&format!("{name}/containers/free"), wide(&self.free_containers));
+        let requests = self.requests.iter().flat_map(|request| {
+            let Request { arrived, container, place, epoch } = *request;
+            [arrived.nanos(), container.into(), place.into(), epoch.into()]
+        });
+        out.put_u64(&format!("{name}/requests"), requests.collect::<Vec<_>>());
+        out.put_u64(&format!("{name}/requests/free"), wide(&self.free_requests));
+        for (number, function) in self.functions.iter().enumerate() {
+            let next = self.arrivals.time(number).map_or(u64::MAX, SimTime::nanos);
+            out.put_u64(&format!("{name}/function/{number}/next"), [next]);
+            function.save(&format!("{name}/function/{number}"), out);
+        }
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        self.rng.load(&format!("{name}/rng"), from)?;
+        self.events.load(&format!("{name}/events"), from)?;
+        let clock = from.u64s(&format!("{name}/clock"), 2)?;
+        self.now = SimTime::from_nanos(clock[0]);
+        self.homeless = clock[1] as u32;
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            let name = format!("{name}/node/{number}");
+            let facts = from.u64s(&name, 2)?;
+            (node.reserved, node.is_up) = (Bytes::new(facts[0]), facts[1] != 0);
+            node.processor.load(&format!("{name}/processor"), from)?;
+            let classes = from.any_u64s(&format!("{name}/classes"))?;
+            node.classes = classes.iter().map(|class| node.processor.class(*class)).collect();
+            let images = from.any_u8s(&format!("{name}/images"))?;
+            node.images = images.iter().map(|image| *image != 0).collect();
+        }
+        let containers = from.any_u64s(&format!("{name}/containers"))?;
+        self.containers = containers.chunks_exact(CONTAINER_WORDS).map(read_container).collect();
+        self.free_containers = narrow(from.any_u64s(&format!("{name}/containers/free"))?);
+        let requests = from.any_u64s(&format!("{name}/requests"))?.chunks_exact(4);
+        self.requests = requests
+            .map(|words| Request {
+                arrived: SimTime::from_nanos(words[0]),
+                container: words[1] as u32,
+                place: words[2] as u32,
+                epoch: words[3] as u32,
+            })
+            .collect();
+        self.free_requests = narrow(from.any_u64s(&format!("{name}/requests/free"))?);
+        for (number, function) in self.functions.iter_mut().enumerate() {
+            let next = from.u64s(&format!("{name}/function/{number}/next"), 1)?[0];
+            let next = (next != u64::MAX).then_some(SimTime::from_nanos(next));
+            self.arrivals.set_or_clear(number, next);
+            function.load(&format!("{name}/function/{number}"), from)?;
+        }
+        for (number, node) in self.nodes.iter().enumerate() {
+            self.finishes.set_or_clear(number, node.processor.next_finish());
+        }
+        Ok(())
+    }
+}
+
+impl Persist for Function {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.rng.save(&format!("{name}/rng"), out);
+        if let Some(source) = &self.source {
+            source.save(&format!("{name}/source"), out);
+        }
+        let facts = [
+            self.began.nanos(),
+            u64::from(self.is_gone),
+            u64::from(self.wanted.replicas),
+            self.wanted.cpu.millicores(),
+            self.wanted.memory.bytes(),
+            self.reserved.bytes(),
+            self.memory_limit.bytes(),
+            self.millicores,
+            u64::from(self.present),
+            u64::from(self.homeless),
+            self.window_began.nanos(),
+            self.counted_until.nanos(),
+        ];
+        out.put_u64(name, facts);
+        out.put_f64(&format!("{name}/cpu"), [self.cpu_at_window]);
+        let waiting: Vec<u64> = self.waiting.iter().map(|arrived| arrived.nanos()).collect();
+        out.put_u64(&format!("{name}/waiting"), waiting);
+        out.put_u64(&format!("{name}/containers"), wide(&self.containers));
+        out.put_u64(&format!("{name}/idle"), wide(&self.idle));
+        out.put_u64(&format!("{name}/in_service"), wide(&self.in_service));
+        out.put_u64(&format!("{name}/nodes"), wide(&self.nodes));
+        self.window.save(&format!("{name}/window"), out);
+        self.totals.save(&format!("{name}/totals"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        self.rng.load(&format!("{name}/rng"), from)?;
+        if let Some(source) = &mut self.source {
+            source.load(&format!("{name}/source"), from)?;
+        }
+        let facts = from.u64s(name, 12)?;
+        self.began = SimTime::from_nanos(facts[0]);
+        self.is_gone = facts[1] != 0;
+        self.wanted.replicas = facts[2] as u32;
+        self.wanted.cpu = Millicores::new(facts[3]);
+        self.wanted.memory = Bytes::new(facts[4]);
+        self.reserved = Bytes::new(facts[5]);
+        self.memory_limit = Bytes::new(facts[6]);
+        self.millicores = facts[7];
+        self.present = facts[8] as u32;
+        self.homeless = facts[9] as u32;
+        self.window_began = SimTime::from_nanos(facts[10]);
+        self.counted_until = SimTime::from_nanos(facts[11]);
+        self.cpu_at_window = from.f64s(&format!("{name}/cpu"), 1)?[0];
+        let waiting = from.any_u64s(&format!("{name}/waiting"))?;
+        self.waiting = waiting.iter().map(|arrived| SimTime::from_nanos(*arrived)).collect();
+        self.containers = narrow(from.any_u64s(&format!("{name}/containers"))?);
+        self.idle = narrow(from.any_u64s(&format!("{name}/idle"))?);
+        self.in_service = narrow(from.any_u64s(&format!("{name}/in_service"))?);
+        self.nodes = narrow(from.any_u64s(&format!("{name}/nodes"))?);
+        self.window.load(&format!("{name}/window"), from)?;
+        self.totals.load(&format!("{name}/totals"), from)
+    }
+}
+
+impl Persist for Counters {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let counts = [
+            self.arrived,
+            self.completed,
+            self.missed,
+            self.timed_out,
+            self.failed,
+            self.cold_starts,
+            self.oom_kills,
+        ];
+        out.put_u64(&format!("{name}/counts"), counts);
+        let times = [self.request_time, self.container_time, self.memory_time];
+        out.put_f64(&format!("{name}/times"), times);
+        self.latency.save(&format!("{name}/latency"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        let counts = from.u64s(&format!("{name}/counts"), 7)?;
+        [self.arrived, self.completed, self.missed, self.timed_out] =
+            [counts[0], counts[1], counts[2], counts[3]];
+        [self.failed, self.cold_starts, self.oom_kills] = [counts[4], counts[5], counts[6]];
+        let times = from.f64s(&format!("{name}/times"), 3)?;
+        [self.request_time, self.container_time, self.memory_time] = [times[0], times[1], times[2]];
+        self.latency.load(&format!("{name}/latency"), from)
+    }
+}
+
+impl Persist for Totals {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let counts = [
+            self.arrived,
+            self.completed,
+            self.missed,
+            self.timed_out,
+            self.failed,
+            self.cold_starts,
+            self.oom_kills,
+        ];
+        out.put_u64(&format!("{name}/counts"), counts);
+        let sums = [self.cpu_s, self.container_s, self.memory_gib_s];
+        out.put_f64(&format!("{name}/sums"), sums);
+        self.latency.save(&format!("{name}/latency"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        let counts = from.u64s(&format!("{name}/counts"), 7)?;
+        [self.arrived, self.completed, self.missed, self.timed_out] =
+            [counts[0], counts[1], counts[2], counts[3]];
+        [self.failed, self.cold_starts, self.oom_kills] = [counts[4], counts[5], counts[6]];
+        let sums = from.f64s(&format!("{name}/sums"), 3)?;
+        [self.cpu_s, self.container_s, self.memory_gib_s] = [sums[0], sums[1], sums[2]];
+        self.latency.load(&format!("{name}/latency"), from)
+    }
+}
+
+const CONTAINER_WORDS: usize = 7;
+
+fn container_words(state: &Container) -> [u64; CONTAINER_WORDS] {
+    let phase = match state.phase {
+        Phase::Gone => 0,
+        Phase::Creating => 1,
+        Phase::Starting => 2,
+        Phase::Ready => 3,
+    };
+    let flags = [state.is_draining, state.is_watched, state.has_served];
+    let flags = flags.iter().enumerate().map(|(bit, flag)| u64::from(*flag) << bit).sum::<u64>();
+    [
+        u64::from(state.function) << 32 | u64::from(state.node),
+        state.epoch.into(),
+        phase,
+        state.in_service.into(),
+        flags,
+        state.created.nanos(),
+        state.idle_since.nanos(),
+    ]
+}
+
+fn read_container(words: &[u64]) -> Container {
+    let flag = |bit: u32| words[4] >> bit & 1 == 1;
+    Container {
+        function: (words[0] >> 32) as u32,
+        node: words[0] as u32,
+        epoch: words[1] as u32,
+        phase: match words[2] {
+            0 => Phase::Gone,
+            1 => Phase::Creating,
+            2 => Phase::Starting,
+            _ => Phase::Ready,
+        },
+        in_service: words[3] as u32,
+        is_draining: flag(0),
+        is_watched: flag(1),
+        has_served: flag(2),
+        created: SimTime::from_nanos(words[5]),
+        idle_since: SimTime::from_nanos(words[6]),
+    }
+}
+
+fn wide(numbers: &[u32]) -> Vec<u64> {
+    numbers.iter().map(|number| u64::from(*number)).collect()
+}
+
+fn narrow(numbers: &[u64]) -> Vec<u32> {
+    numbers.iter().map(|number| *number as u32).collect()
+}

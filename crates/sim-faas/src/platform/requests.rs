@@ -1,0 +1,186 @@
+//! The life of a request: it arrives, waits for a container, burns CPU time, waits for
+//! storage, and is answered.
+
+use homeostat_core::{SimDuration, SimTime};
+
+use super::Platform;
+use super::state::{Event, Job, Phase, Request};
+use crate::config::Scaling;
+
+impl Platform {
+    pub(super) fn on_arrival(&mut self, number: usize) {
+        let next = self.functions[number].next_arrival();
+        self.arrivals.set_or_clear(number, next);
+        self.arrive(number);
+    }
+
+    pub(super) fn arrive(&mut self, number: usize) {
+        self.count_time(number);
+        let now = self.now;
+        let function = &mut self.functions[number];
+        function.window.arrived += 1;
+        match function.idle.last().copied() {
+            Some(container) => self.serve(container, now),
+            None => {
+                function.waiting.push_back(now);
+                self.start_on_demand(number);
+            }
+        }
+    }
+
+    /// A platform that scales by itself starts a container for each request that waits and
+    /// has none on its way.
+    fn start_on_demand(&mut self, number: usize) {
+        let function = &self.functions[number];
+        let Scaling::OnDemand { most, .. } = function.scaling else { return };
+        let on_their_way = self.on_their_way(number);
+        let is_short = function.waiting.len() > on_their_way;
+        if is_short && (function.containers.len() as u32) < most {
+            let wanted = function.containers.len() as u32 + 1;
+            self.functions[number].wanted.replicas = wanted;
+            self.match_wanted(number);
+        }
+    }
+
+    /// Gives a request to a container with room.
+    fn serve(&mut self, container: u32, arrived: SimTime) {
+        let place = &mut self.containers[container as usize];
+        let number = place.function as usize;
+        let node = place.node as usize;
+        place.in_service += 1;
+        place.has_served = true;
+        let function = &mut self.functions[number];
+        if place.in_service == self.config.slots {
+            let top = function.idle.pop();
+            debug_assert_eq!(top, Some(container), "the container on top serves");
+        }
+        if function.memory_limit < function.profile.least_memory() {
+            return self.run_out_of_memory(container);
+        }
+        let work = function.profile.draw_cpu(&mut function.rng);
+        let place = function.in_service.len() as u32;
+        let request = match self.free_requests.pop() {
+            Some(request) => {
+                let epoch = self.requests[request as usize].epoch;
+                self.requests[request as usize] = Request { arrived, container, place, epoch };
+                request
+            }
+            None => {
+                self.requests.push(Request { arrived, container, place, epoch: 0 });
+                (self.requests.len() - 1) as u32
+            }
+        };
+        function.in_service.push(request);
+        let node_state = &mut self.nodes[node];
+        let class = node_state.class(number);
+        node_state.processor.start(self.now, class, work, Job::Request(request));
+        self.watch(node);
+    }
+
+    pub(super) fn on_finish(&mut self, node: usize) {
+        let finished = self.nodes[node].processor.finish(self.now);
+        self.watch(node);
+        match finished.map(|finished| finished.job) {
+            Some(Job::Request(request)) => self.wait_or_complete(request),
+            Some(Job::Start(container)) => self.become_ready(container),
+            None => {}
+        }
+    }
+
+    /// The CPU part is done; storage, network and paging follow, without CPU.
+    fn wait_or_complete(&mut self, request: u32) {
+        let Request { container, epoch, .. } = self.requests[request as usize];
+        let function = &mut self.functions[self.containers[container as usize].function as usize];
+        let mut wait = function.profile.draw_io(&mut function.rng);
+        let (needed, limit) = (function.profile.memory, function.memory_limit);
+        if limit < needed {
+            let missing = needed.bytes() as f64 / limit.bytes().max(1) as f64 - 1.0;
+            let time = (function.profile.cpu + function.profile.io).nanos() as f64;
+            let paging = self.config.paging * missing * time;
+            wait = wait + SimDuration::from_nanos(paging as u64);
+        }
+        if wait == SimDuration::ZERO {
+            self.complete(request);
+        } else {
+            self.events.schedule(self.now + wait, Event::Answered { request, epoch });
+        }
+    }
+
+    pub(super) fn complete(&mut self, request: u32) {
+        let Request { arrived, container, .. } = self.requests[request as usize];
+        let number = self.containers[container as usize].function as usize;
+        self.count_time(number);
+        self.forget(request, number);
+        let latency = self.now.saturating_since(arrived);
+        let function = &mut self.functions[number];
+        function.window.completed += 1;
+        function.window.missed += u64::from(latency > function.slo.threshold());
+        function.window.latency.record(latency);
+        self.release(container);
+    }
+
+    /// Frees the place of a request in service.
+    pub(super) fn forget(&mut self, request: u32, number: usize) {
+        let state = &mut self.requests[request as usize];
+        state.epoch = state.epoch.wrapping_add(1);
+        let place = state.place;
+        self.free_requests.push(request);
+        let in_service = &mut self.functions[number].in_service;
+        in_service.swap_remove(place as usize);
+        if let Some(moved) = in_service.get(place as usize) {
+            self.requests[*moved as usize].place = place;
+        }
+    }
+
+    /// A container has room again: it takes the next request that waits, or rests.
+    fn release(&mut self, container: u32) {
+        let slots = self.config.slots;
+        let place = &mut self.containers[container as usize];
+        let was_full = place.in_service == slots;
+        place.in_service -= 1;
+        if place.is_draining {
+            if place.in_service == 0 {
+                self.remove_container(container);
+            }
+            return;
+        }
+        if was_full {
+            let function = place.function as usize;
+            self.functions[function].idle.push(container);
+        }
+        self.take_waiting(container);
+    }
+
+    /// Serves those who wait, as long as the container on top has room.
+    pub(super) fn take_waiting(&mut self, container: u32) {
+        let number = self.containers[container as usize].function as usize;
+        self.give_up_old(number);
+        while self.containers[container as usize].phase == Phase::Ready
+            && self.functions[number].idle.last() == Some(&container)
+        {
+            match self.functions[number].waiting.pop_front() {
+                Some(arrived) => self.serve(container, arrived),
+                None => break,
+            }
+        }
+        let place = &mut self.containers[container as usize];
+        if place.phase == Phase::Ready && place.in_service == 0 {
+            place.idle_since = self.now;
+            self.watch_idle(container);
+        }
+    }
+
+    /// Requests whose clients have given up leave the queue.
+    pub(super) fn give_up_old(&mut self, number: usize) {
+        let (now, timeout) = (self.now, self.config.timeout);
+        let is_old = |arrived: &SimTime| now.saturating_since(*arrived) > timeout;
+        while self.functions[number].waiting.front().is_some_and(is_old) {
+            self.count_time(number);
+            let function = &mut self.functions[number];
+            function.waiting.pop_front();
+            function.window.timed_out += 1;
+            function.window.missed += 1;
+            function.window.latency.record(timeout);
+        }
+    }
+}

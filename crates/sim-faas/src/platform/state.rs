@@ -1,0 +1,247 @@
+//! The things a platform consists of, with their numbers.
+
+use std::collections::VecDeque;
+
+use homeostat_core::{Bytes, SimDuration, SimTime, Slo, Stream};
+use homeostat_decide::Allocation;
+use homeostat_des::{ClassId, Histogram, Record, SharedProcessor};
+
+use crate::config::{Scaling, Source};
+use crate::profile::FunctionProfile;
+
+/// A function on a platform. Numbers are given once and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FunctionId(pub(crate) usize);
+
+impl FunctionId {
+    /// Its number, counted from zero as functions are added.
+    pub fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// A node with its containers' work.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) memory: Bytes,
+    pub(crate) reserved: Bytes,
+    pub(crate) is_up: bool,
+    pub(crate) processor: SharedProcessor<Job>,
+    /// The class of each function that ever ran here, by its number.
+    pub(crate) classes: Vec<Option<ClassId>>,
+    /// Whether the function's image is here, by its number.
+    pub(crate) images: Vec<bool>,
+}
+
+impl Node {
+    pub(crate) fn free(&self) -> Bytes {
+        if self.is_up { self.memory.saturating_sub(self.reserved) } else { Bytes::ZERO }
+    }
+
+    /// The class of a function that has had a container here.
+    pub(crate) fn class(&self, function: usize) -> ClassId {
+        self.classes[function].expect("a function has a class where it has a container")
+    }
+}
+
+/// What burns CPU time on a node: a request, or a container that starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    Request(u32),
+    Start(u32),
+}
+
+const START_BIT: u64 = 1 << 32;
+
+impl Record for Job {
+    const WORDS: usize = 1;
+
+    fn write(&self, words: &mut Vec<u64>) {
+        words.push(match self {
+            Self::Request(request) => u64::from(*request),
+            Self::Start(container) => START_BIT | u64::from(*container),
+        });
+    }
+
+    fn read(words: &[u64]) -> Self {
+        let number = words[0] as u32;
+        if words[0] & START_BIT == 0 { Self::Request(number) } else { Self::Start(number) }
+    }
+}
+
+/// What happens at a set time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A request's wait for storage, network or paging is over.
+    Answered { request: u32, epoch: u32 },
+    /// A container exists and begins to load its code.
+    Created { container: u32, epoch: u32 },
+    /// An idle container may have been idle for long enough.
+    KeepAlive { container: u32, epoch: u32 },
+    /// New shares are in force, in millicores.
+    Shares { function: u32, millicores: u64 },
+    /// A new memory limit is in force.
+    MemoryLimit { function: u32, bytes: u64 },
+}
+
+impl Record for Event {
+    const WORDS: usize = 3;
+
+    fn write(&self, words: &mut Vec<u64>) {
+        words.extend(match *self {
+            Self::Answered { request, epoch } => [0, request.into(), epoch.into()],
+            Self::Created { container, epoch } => [1, container.into(), epoch.into()],
+            Self::KeepAlive { container, epoch } => [2, container.into(), epoch.into()],
+            Self::Shares { function, millicores } => [3, function.into(), millicores],
+            Self::MemoryLimit { function, bytes } => [4, function.into(), bytes],
+        });
+    }
+
+    fn read(words: &[u64]) -> Self {
+        let (number, small) = (words[1] as u32, words[2] as u32);
+        match words[0] {
+            0 => Self::Answered { request: number, epoch: small },
+            1 => Self::Created { container: number, epoch: small },
+            2 => Self::KeepAlive { container: number, epoch: small },
+            3 => Self::Shares { function: number, millicores: words[2] },
+            _ => Self::MemoryLimit { function: number, bytes: words[2] },
+        }
+    }
+}
+
+/// A request in service. Those that wait are only an arrival time in their function's queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) arrived: SimTime,
+    pub(crate) container: u32,
+    /// Place among the function's requests in service.
+    pub(crate) place: u32,
+    /// Raised whenever the place is used again, so that late events miss it.
+    pub(crate) epoch: u32,
+}
+
+/// How far a container is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its place is free.
+    Gone,
+    /// It is being created.
+    Creating,
+    /// It loads its code.
+    Starting,
+    /// It serves.
+    Ready,
+}
+
+/// One container.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Container {
+    pub(crate) function: u32,
+    pub(crate) node: u32,
+    pub(crate) epoch: u32,
+    pub(crate) phase: Phase,
+    pub(crate) in_service: u32,
+    /// It takes no further request and is removed when it has answered.
+    pub(crate) is_draining: bool,
+    /// A keep-alive event is on its way.
+    pub(crate) is_watched: bool,
+    pub(crate) has_served: bool,
+    pub(crate) created: SimTime,
+    pub(crate) idle_since: SimTime,
+}
+
+/// One function and everything counted about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    pub(crate) profile: FunctionProfile,
+    pub(crate) slo: Slo,
+    pub(crate) isolated_latency: SimDuration,
+    pub(crate) scaling: Scaling,
+    pub(crate) source: Option<Source>,
+    pub(crate) rng: Stream,
+    /// When it was added; its load counts from here.
+    pub(crate) began: SimTime,
+    pub(crate) is_gone: bool,
+    /// What was asked for last.
+    pub(crate) wanted: Allocation,
+    /// Memory set aside for each container; what is asked for.
+    pub(crate) reserved: Bytes,
+    /// The limit in force in the containers, a little later.
+    pub(crate) memory_limit: Bytes,
+    /// The weight in force.
+    pub(crate) millicores: u64,
+    /// Containers that are not draining.
+    pub(crate) containers: Vec<u32>,
+    /// All containers, draining ones included.
+    pub(crate) present: u32,
+    /// Ready containers with room for a request, the one used last on top.
+    pub(crate) idle: Vec<u32>,
+    pub(crate) waiting: VecDeque<SimTime>,
+    pub(crate) in_service: Vec<u32>,
+    /// Containers that are wanted and have no room.
+    pub(crate) homeless: u32,
+    /// Nodes where it has a class.
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) window: Counters,
+    pub(crate) window_began: SimTime,
+    pub(crate) cpu_at_window: f64,
+    pub(crate) totals: Totals,
+    pub(crate) counted_until: SimTime,
+}
+
+impl Function {
+    /// When its next request comes. A load counts its time from its own start.
+    pub(crate) fn next_arrival(&mut self) -> Option<SimTime> {
+        let next = self.source.as_mut()?.next_arrival()?;
+        Some(self.began + next.saturating_since(SimTime::ZERO))
+    }
+
+    /// Requests inside: waiting or in service.
+    pub(crate) fn inside(&self) -> u64 {
+        (self.waiting.len() + self.in_service.len()) as u64
+    }
+}
+
+/// What is counted in a window.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    pub(crate) arrived: u64,
+    pub(crate) completed: u64,
+    pub(crate) missed: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) failed: u64,
+    pub(crate) cold_starts: u64,
+    pub(crate) oom_kills: u64,
+    /// Request-, container- and byte-nanoseconds.
+    pub(crate) request_time: f64,
+    pub(crate) container_time: f64,
+    pub(crate) memory_time: f64,
+    pub(crate) latency: Histogram,
+}
+
+/// What a function has seen since it was added, up to the last closed window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    /// Requests that came.
+    pub arrived: u64,
+    /// Requests that were answered, however late.
+    pub completed: u64,
+    /// Requests beyond the objective's threshold: late, given up or lost.
+    pub missed: u64,
+    /// Requests that their clients gave up while they waited.
+    pub timed_out: u64,
+    /// Requests lost with a container that was killed or a node that failed.
+    pub failed: u64,
+    /// Containers that were started.
+    pub cold_starts: u64,
+    /// Containers killed for want of memory.
+    pub oom_kills: u64,
+    /// CPU time in core-seconds, starts included.
+    pub cpu_s: f64,
+    /// Container-seconds.
+    pub container_s: f64,
+    /// Memory set aside, in GiB-seconds.
+    pub memory_gib_s: f64,
+    /// Latency of answered and given-up requests.
+    pub latency: Histogram,
+}

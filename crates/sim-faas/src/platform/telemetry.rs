@@ -1,0 +1,190 @@
+//! What can be seen of a function: windows of figures, as monitoring would report them.
+
+use homeostat_core::{Bytes, SimTime};
+use homeostat_decide::{Observation, ReplicaSample};
+
+use super::Platform;
+use super::state::{Counters, FunctionId, Phase, Totals};
+
+/// One closed window of one function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// What a controller may see.
+    pub observation: Observation,
+    /// Requests answered.
+    pub completed: u64,
+    /// Requests beyond the objective's threshold: late, given up or lost.
+    pub missed: u64,
+    /// Requests given up while they waited.
+    pub timed_out: u64,
+    /// Requests lost.
+    pub failed: u64,
+    /// Containers started.
+    pub cold_starts: u64,
+    /// CPU time in core-seconds.
+    pub cpu_s: f64,
+    /// Container-seconds.
+    pub container_s: f64,
+    /// Memory set aside in GiB-seconds.
+    pub memory_gib_s: f64,
+}
+
+impl Platform {
+    /// Ends a function's window, reports it and begins the next.
+    pub fn close_window(&mut self, id: FunctionId) -> Window {
+        let number = id.0;
+        self.give_up_old(number);
+        self.count_time(number);
+        let cpu_s = self.cpu_since_window(number);
+        let function = &mut self.functions[number];
+        let length = self.now.saturating_since(function.window_began);
+        let seconds = length.seconds().max(1e-9);
+        let mut counters = std::mem::take(&mut function.window);
+        function.totals.add(&counters, cpu_s);
+        // Requests that are late already, wherever they are, count with their age: a function
+        // that is stuck never looks healthy.
+        let threshold = function.slo.threshold();
+        let late = |arrived: &SimTime| {
+            Some(self.now.saturating_since(*arrived)).filter(|age| *age > threshold)
+        };
+        function.waiting.iter().filter_map(late).for_each(|age| counters.latency.record(age));
+        let in_service = function.in_service.iter().map(|place| &self.requests[*place as usize]);
+        in_service
+            .filter_map(|request| late(&request.arrived))
+            .for_each(|age| counters.latency.record(age));
+        let observation = Observation {
+            now: self.now,
+            window: length,
+            allocation: function.wanted,
+            slo: function.slo,
+            isolated_latency: function.isolated_latency,
+            latency: counters.latency.quantile(function.slo.percentile()),
+            arrivals_per_s: counters.arrived as f64 / seconds,
+            concurrency: counters.request_time / length.nanos().max(1) as f64,
+            waiting: function.waiting.len() as u64,
+            oom_kills: counters.oom_kills as u32,
+            replicas: self.replica_samples(number, cpu_s / seconds),
+        };
+        let function = &mut self.functions[number];
+        function.window_began = self.now;
+        let window = Window {
+            observation,
+            completed: counters.completed,
+            missed: counters.missed,
+            timed_out: counters.timed_out,
+            failed: counters.failed,
+            cold_starts: counters.cold_starts,
+            cpu_s,
+            container_s: counters.container_time / 1e9,
+            memory_gib_s: gib_seconds(counters.memory_time),
+        };
+        counters.clear();
+        function.window = counters;
+        window
+    }
+
+    /// Everything a function has seen, the open window included.
+    pub fn totals(&mut self, id: FunctionId) -> Totals {
+        self.give_up_old(id.0);
+        self.count_time(id.0);
+        let cpu_s = self.cpu_since(id.0);
+        let function = &self.functions[id.0];
+        let mut totals = function.totals.clone();
+        totals.add(&function.window, cpu_s);
+        totals
+    }
+
+    /// Requests of a function that are inside: waiting or in service.
+    pub fn inside(&self, id: FunctionId) -> u64 {
+        self.functions[id.0].inside()
+    }
+
+    /// Brings the time integrals of a function to the present.
+    pub(super) fn count_time(&mut self, number: usize) {
+        let function = &mut self.functions[number];
+        let elapsed = self.now.saturating_since(function.counted_until).nanos() as f64;
+        function.counted_until = self.now;
+        let present = f64::from(function.present);
+        function.window.request_time += function.inside() as f64 * elapsed;
+        function.window.container_time += present * elapsed;
+        function.window.memory_time += present * function.reserved.bytes() as f64 * elapsed;
+    }
+
+    /// CPU time in core-seconds since the window began.
+    fn cpu_since(&mut self, number: usize) -> f64 {
+        let mut used = 0.0;
+        for place in 0..self.functions[number].nodes.len() {
+            let node = &mut self.nodes[self.functions[number].nodes[place] as usize];
+            used += node.processor.cpu_time(self.now, node.class(number));
+        }
+        (used - self.functions[number].cpu_at_window) / 1e9
+    }
+
+    fn cpu_since_window(&mut self, number: usize) -> f64 {
+        let seconds = self.cpu_since(number);
+        self.functions[number].cpu_at_window += seconds * 1e9;
+        seconds
+    }
+
+    fn replica_samples(&mut self, number: usize, cores: f64) -> Vec<ReplicaSample> {
+        let function = &self.functions[number];
+        let is_ready = |place: &u32| self.containers[*place as usize].phase == Phase::Ready;
+        let ready = function.containers.iter().filter(|place| is_ready(place)).count();
+        // Starts burn CPU time too, but the figure of a container that is not ready is missing.
+        let each = cores / ready.max(1) as f64;
+        let limit = function.memory_limit;
+        let (needed, idle) =
+            (function.profile.memory, function.profile.memory * function.profile.idle);
+        let samples = function.containers.iter().map(|place| {
+            let state = &self.containers[*place as usize];
+            let memory: Bytes = if state.has_served { needed } else { idle };
+            ReplicaSample {
+                started: self.created(*place),
+                is_ready: is_ready(place),
+                cpu_cores: is_ready(place).then_some(each),
+                memory: is_ready(place).then_some(memory.min(limit)),
+            }
+        });
+        let samples = samples.collect();
+        for place in 0..self.functions[number].containers.len() {
+            let container = self.functions[number].containers[place];
+            let state = &mut self.containers[container as usize];
+            state.has_served = state.in_service > 0;
+        }
+        samples
+    }
+}
+
+fn gib_seconds(byte_nanos: f64) -> f64 {
+    byte_nanos / 1e9 / f64::from(1 << 30)
+}
+
+impl Counters {
+    fn clear(&mut self) {
+        let mut latency = std::mem::take(&mut self.latency);
+        latency.clear();
+        *self = Self { latency, ..Self::default() };
+    }
+}
+
+impl Totals {
+    fn add(&mut self, window: &Counters, cpu_s: f64) {
+        self.arrived += window.arrived;
+        self.completed += window.completed;
+        self.missed += window.missed;
+        self.timed_out += window.timed_out;
+        self.failed += window.failed;
+        self.cold_starts += window.cold_starts;
+        self.oom_kills += window.oom_kills;
+        self.cpu_s += cpu_s;
+        self.container_s += window.container_time / 1e9;
+        self.memory_gib_s += gib_seconds(window.memory_time);
+        self.latency.merge(&window.latency);
+    }
+
+    /// Part of the requests that are settled which missed the objective.
+    pub fn miss_ratio(&self) -> f64 {
+        let settled = self.completed + self.timed_out + self.failed;
+        if settled == 0 { 0.0 } else { self.missed as f64 / settled as f64 }
+    }
+}

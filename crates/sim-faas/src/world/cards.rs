@@ -1,0 +1,101 @@
+//! What each world is, in words and spaces.
+
+use homeostat_env::{Card, EnvSpec, Field, Space};
+
+use super::config::FaasConfig;
+use super::single::observation_space;
+
+const SOURCE: &str = "SIMPPO (SoCC 2022) and chapter 4 of the dissertation, sections 4.3 and 4.4; \
+                      the platform is a model of this project";
+
+const REWARD: &str = "alpha * SP + (1 - alpha)/2 * (RU_cpu + RU_mem), alpha 0.7 (reward `slo`) or \
+                      0.3 (`paper`); `cost`: SP - 1 while the objective is missed, else 1 less half \
+                      the parts of containers and of memory in use; -1 for an illegal action and \
+                      for one that undoes the one before";
+
+fn observation() -> Vec<Field> {
+    vec![
+        Field::new("SP", "0 to 1: objective over measured p99, 1 while it is kept"),
+        Field::new("RU_cpu", "0 to 1: CPU used over CPU given, mean of the containers"),
+        Field::new("RU_mem", "0 to 1: memory used over the limit, mean of the containers"),
+        Field::new("AC", "-1 to 1: change of the arrival rate over the larger of both"),
+        Field::new("RLT_cpu", "0 to 1: cpu.shares between 128 and 2048"),
+        Field::new("RLT_mem", "0 to 1: memory limit between 128 MiB and the most"),
+        Field::new("NC", "0 to 1: containers between 1 and the most"),
+    ]
+}
+
+fn actions() -> Vec<Field> {
+    vec![
+        Field::new("0 hold", "change nothing"),
+        Field::new("1, 2 CPU", "128 cpu.shares more, fewer, for each container"),
+        Field::new("3, 4 memory", "64 MiB more, less, for each container"),
+        Field::new("5, 6 containers", "one more, one fewer"),
+    ]
+}
+
+fn spec(
+    config: &FaasConfig,
+    id: &str,
+    summary: &'static str,
+    termination: &'static str,
+) -> EnvSpec {
+    EnvSpec {
+        id: id.parse().expect("the id is well-formed"),
+        observation: observation_space(),
+        action: Space::Discrete(7),
+        time_limit: Some(config.steps),
+        card: Card {
+            summary,
+            observation: observation(),
+            action: actions(),
+            reward: REWARD,
+            termination,
+            source: SOURCE,
+        },
+    }
+}
+
+pub(crate) fn function(config: &FaasConfig) -> EnvSpec {
+    let summary = "One serverless function, alone on its platform, scaled in three dimensions.";
+    spec(config, "faas/function-v1", summary, "never")
+}
+
+pub(crate) fn shared(config: &FaasConfig) -> EnvSpec {
+    let summary = "One serverless function among others that heuristics control.";
+    spec(config, "faas/shared-v1", summary, "never")
+}
+
+pub(crate) fn fleet(config: &FaasConfig) -> EnvSpec {
+    let summary = "One agent for each function on a common platform; functions may come and go.";
+    spec(config, "faas/fleet-v1", summary, "an agent's, when its function leaves")
+}
+
+pub(crate) fn course(config: &FaasConfig) -> EnvSpec {
+    EnvSpec {
+        id: "faas/course-v1".parse().expect("the id is well-formed"),
+        observation: Space::uniform_box(6, 0.0, 1.0),
+        action: Space::MultiDiscrete(vec![3, 3]),
+        time_limit: Some(config.steps),
+        card: Card {
+            summary: "The course's serverless function on one node of eight cores.",
+            observation: vec![
+                Field::new("cpu_util", "0 to 1: CPU used over CPU given"),
+                Field::new("slo_preservation", "0 to 1: objective over measured p99"),
+                Field::new("cpu_shares", "0 to 1: shares of all containers, over 20480"),
+                Field::new("cpu_shares_others", "0 to 1: shares of other functions, over 92160"),
+                Field::new("num_containers", "0 to 1: containers, over 20"),
+                Field::new("arrival_rate", "0 to 1: requests per second, over 10"),
+            ],
+            action: vec![
+                Field::new("vertical", "0, 1, 2: 128 cpu.shares fewer, none, 128 more"),
+                Field::new("horizontal", "0, 1, 2: one container fewer, none, one more"),
+            ],
+            reward: "0.3 * cpu_util + 0.7 * slo_preservation; -1 for an illegal action, for no \
+                     container under load, and for reversing the horizontal direction",
+            termination: "never",
+            source: "a course project on RL for serverless resource management; the function is \
+                     this project's: 2/3 s of CPU, about 4 requests per second",
+        },
+    }
+}

@@ -1,0 +1,35 @@
+//! The environments of this crate by id.
+
+use homeostat_env::{Env, EnvSpec, Episode, MultiAgentEnv};
+
+use super::cards;
+use super::config::{FaasConfig, FaasPlan};
+use super::course::Course;
+use super::fleet::Fleet;
+use super::single::SingleLearner;
+
+/// A new environment of one learner, or nothing if the id is none of them. The number of the
+/// agent chooses the function where the settings say "each".
+pub fn make(id: &str, plan: &FaasPlan, agent: u32) -> Option<Box<dyn Env>> {
+    Some(match id {
+        "faas/function-v1" => Box::new(Episode::new(SingleLearner::alone(plan.clone(), agent))),
+        "faas/shared-v1" => Box::new(Episode::new(SingleLearner::in_company(plan.clone(), agent))),
+        "faas/course-v1" => Box::new(Episode::new(Course::new(plan.course().clone()))),
+        _ => return None,
+    })
+}
+
+/// A new environment of many learners, or nothing if the id is none of them.
+pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentEnv>> {
+    (id == "faas/fleet-v1").then(|| Box::new(Fleet::new(plan.clone())) as Box<dyn MultiAgentEnv>)
+}
+
+/// What every environment of this crate is, ordered by id.
+pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
+    vec![
+        cards::course(config),
+        cards::fleet(config),
+        cards::function(config),
+        cards::shared(config),
+    ]
+}

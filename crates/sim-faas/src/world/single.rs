@@ -1,0 +1,168 @@
+//! Worlds of one learner: alone on the platform, or among functions that heuristics control.
+
+use homeostat_core::{Persist, Snapshot, Stream};
+use homeostat_decide::{
+    Features, GuardrailMemory, Guardrails, Policy, PolicyConfig, ScalingAction, decide,
+};
+use homeostat_env::{Action, EnvSpec, Info, Outcome, World};
+
+use super::cards;
+use super::config::FaasPlan;
+use super::heuristic;
+use super::picture;
+use super::tenants::Tenants;
+
+/// A function and its learner, with or without company.
+pub(crate) struct SingleLearner {
+    plan: FaasPlan,
+    agent: u32,
+    has_company: bool,
+    episodes: u64,
+    stage: Option<Stage>,
+}
+
+/// One episode's platform; the learner is the first tenant.
+struct Stage {
+    tenants: Tenants,
+    /// Who controls the tenants behind the first.
+    controllers: Vec<Controller>,
+}
+
+struct Controller {
+    policy: Box<dyn Policy>,
+    guardrails: Guardrails,
+    memory: GuardrailMemory,
+}
+
+impl SingleLearner {
+    /// `faas/function-v1`: nobody else is there.
+    pub(crate) fn alone(plan: FaasPlan, agent: u32) -> Self {
+        Self { plan, agent, has_company: false, episodes: 0, stage: None }
+    }
+
+    /// `faas/shared-v1`: the other functions are controlled by a heuristic.
+    pub(crate) fn in_company(plan: FaasPlan, agent: u32) -> Self {
+        Self { has_company: true, ..Self::alone(plan, agent) }
+    }
+
+    fn stage(&self, seed: u64) -> Stage {
+        let mut tenants = Tenants::new(&self.plan, seed);
+        let own = self.plan.function_of(self.agent);
+        tenants.join(own);
+        let others = if self.has_company { self.plan.config.functions - 1 } else { 0 };
+        let others = (1..=others).map(|other| (own + other) % self.plan.profiles.len());
+        let mut controllers = Vec::new();
+        for function in others {
+            tenants.join(function);
+            controllers.push(self.controller(function));
+        }
+        Stage { tenants, controllers }
+    }
+
+    fn controller(&self, function: usize) -> Controller {
+        let profile = &self.plan.profiles[function];
+        let policy = heuristic(&self.plan.config.tenants, &self.plan, profile)
+            .and_then(PolicyConfig::build)
+            .expect("the plan was validated");
+        let guardrails = Guardrails::bounds_only(self.plan.bounds).expect("the plan was validated");
+        Controller { policy, guardrails, memory: GuardrailMemory::default() }
+    }
+
+    fn playing(&self) -> &Stage {
+        self.stage.as_ref().expect("an episode resets the world before it plays")
+    }
+}
+
+impl Stage {
+    /// Runs a window; then the heuristics decide, at the same moment as the learner will.
+    fn advance(&mut self) {
+        self.tenants.advance();
+        for (tenant, controller) in self.tenants.present[1..].iter().zip(&mut self.controllers) {
+            let seen = tenant.seen.as_ref().expect("a window has just been played");
+            let Controller { policy, guardrails, memory } = controller;
+            let decision = decide(policy.as_mut(), guardrails, memory, seen);
+            // A wish that the nodes have no room for is not granted; the next decision sees
+            // what is there.
+            let _ = self.tenants.platform.set_allocation(tenant.id, decision.applied);
+        }
+    }
+}
+
+impl World for SingleLearner {
+    fn spec(&self) -> EnvSpec {
+        let config = &self.plan.config;
+        if self.has_company { cards::shared(config) } else { cards::function(config) }
+    }
+
+    fn reset(&mut self, rng: &mut Stream) {
+        let mut stage = self.stage(rng.next_u64());
+        // The first decision needs something to look at.
+        stage.advance();
+        self.stage = Some(stage);
+        self.episodes += 1;
+    }
+
+    fn step(&mut self, action: &Action, _rng: &mut Stream) -> Outcome {
+        let index = action.discrete().expect("the action is of the space");
+        let action = ScalingAction::from_index(index).expect("the action is of the space");
+        let stage = self.stage.as_mut().expect("an episode resets the world before it plays");
+        stage.tenants.act(0, action);
+        stage.advance();
+        Outcome { reward: stage.tenants.reward(0), terminated: false }
+    }
+
+    fn observe(&self, obs: &mut [f32]) {
+        obs.copy_from_slice(&self.playing().tenants.present[0].obs);
+    }
+
+    fn render(&self) -> String {
+        self.stage.as_ref().map_or(String::new(), |stage| picture::draw(&stage.tenants))
+    }
+
+    fn info(&self) -> Info {
+        let tenant = &self.playing().tenants.present[0];
+        tenant.window.as_ref().map_or(Info::new(), super::info_of)
+    }
+
+    fn episode_limit(&self) -> Option<u32> {
+        self.plan
+            .config
+            .curriculum
+            .then(|| super::curriculum(self.episodes, self.plan.config.steps))
+    }
+}
+
+impl Persist for SingleLearner {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_u64(&format!("{name}/episodes"), [self.episodes, u64::from(self.stage.is_some())]);
+        let Some(stage) = &self.stage else { return };
+        stage.tenants.save(&format!("{name}/tenants"), out);
+        for (place, controller) in stage.controllers.iter().enumerate() {
+            controller.policy.save(&format!("{name}/controller/{place}/policy"), out);
+            controller.memory.save(&format!("{name}/controller/{place}/memory"), out);
+        }
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        let facts = from.u64s(&format!("{name}/episodes"), 2)?;
+        self.episodes = facts[0];
+        self.stage = None;
+        if facts[1] == 0 {
+            return Ok(());
+        }
+        let mut stage = self.stage(0);
+        stage.tenants.load(&format!("{name}/tenants"), from)?;
+        for (place, controller) in stage.controllers.iter_mut().enumerate() {
+            controller.policy.load(&format!("{name}/controller/{place}/policy"), from)?;
+            controller.memory.load(&format!("{name}/controller/{place}/memory"), from)?;
+        }
+        self.stage = Some(stage);
+        Ok(())
+    }
+}
+
+/// Observations of one function: Table 4.1.
+pub(crate) fn observation_space() -> homeostat_env::Space {
+    let (low, high) = Features::RANGES.into_iter().unzip();
+    homeostat_env::Space::Box { low, high }
+}

@@ -1,0 +1,265 @@
+//! A platform and the functions that controllers act on: the part that all worlds share.
+
+use homeostat_core::{Bytes, Persist, SeedTree, SimDuration, Snapshot, Stream};
+use homeostat_decide::{Allocation, Features, Observation, ScalingAction};
+use homeostat_load::Arrivals;
+
+use super::config::FaasPlan;
+use super::reward::PENALTY;
+use crate::Result;
+use crate::config::{FunctionSetup, Scaling, Source};
+use crate::platform::{FunctionId, Platform, Window};
+
+/// One function under control.
+#[derive(Debug, Clone)]
+pub(crate) struct Tenant {
+    pub(crate) id: FunctionId,
+    pub(crate) features: Features,
+    pub(crate) last_action: ScalingAction,
+    pub(crate) penalty: f64,
+    pub(crate) obs: [f32; Features::COUNT],
+    /// Requests per second that monitoring saw.
+    pub(crate) rate: f64,
+    /// The last window as it was, and what monitoring made of it.
+    pub(crate) window: Option<Window>,
+    pub(crate) seen: Option<Observation>,
+}
+
+/// A platform with its tenants, played window by window: whoever controls them is shown what
+/// monitoring saw of a window, and acts at its end.
+#[derive(Debug, Clone)]
+pub struct Tenants {
+    pub(crate) plan: FaasPlan,
+    pub(crate) platform: Platform,
+    /// Those who are there.
+    pub(crate) present: Vec<Tenant>,
+    /// The catalogue's place of every function that was ever added, by its number.
+    added: Vec<usize>,
+    seed: u64,
+    rng: Stream,
+}
+
+impl Tenants {
+    /// An empty platform; everything random follows from the seed.
+    pub fn new(plan: &FaasPlan, seed: u64) -> Self {
+        let seeds = SeedTree::new(seed);
+        Self {
+            platform: Platform::new(plan.platform.clone(), &seeds.child("platform"))
+                .expect("the plan was validated"),
+            plan: plan.clone(),
+            present: Vec::new(),
+            added: Vec::new(),
+            rng: seeds.stream("tenants"),
+            seed,
+        }
+    }
+
+    /// Adds a function of the plan with a first allocation.
+    pub fn join(&mut self, function: usize) {
+        let allocation = self.first_allocation(function);
+        let id = self.add(function, allocation);
+        self.welcome(id);
+    }
+
+    /// Adds a function that is none of the plan's. Such a platform cannot be restored.
+    pub fn join_with(&mut self, setup: FunctionSetup) -> Result<()> {
+        let id = self.platform.add_function(setup)?;
+        self.welcome(id);
+        Ok(())
+    }
+
+    fn welcome(&mut self, id: FunctionId) {
+        self.present.push(Tenant {
+            id,
+            features: Features::new(self.plan.bounds),
+            last_action: ScalingAction::Hold,
+            penalty: 0.0,
+            obs: [0.0; Features::COUNT],
+            rate: 0.0,
+            window: None,
+            seen: None,
+        });
+    }
+
+    /// Takes the tenant at this place away.
+    pub(crate) fn leave(&mut self, place: usize) {
+        let tenant = self.present.remove(place);
+        self.platform.remove_function(tenant.id).expect("a tenant's function is there");
+    }
+
+    fn add(&mut self, function: usize, allocation: Allocation) -> FunctionId {
+        let seeds = SeedTree::new(self.seed).child(&format!("load/{}", self.added.len()));
+        let arrivals = Arrivals::new(&self.plan.load_of(function), seeds.stream("arrivals"))
+            .expect("the plan was validated");
+        let objective = self.plan.objectives[function];
+        self.added.push(function);
+        self.platform
+            .add_function(FunctionSetup {
+                profile: self.plan.profiles[function].clone(),
+                slo: objective.slo,
+                isolated_latency: objective.isolated_latency,
+                allocation,
+                scaling: Scaling::Managed,
+                arrivals: Some(Source::Shape(arrivals)),
+            })
+            .expect("bounds keep allocations below the size of a node")
+    }
+
+    /// Random, so that an agent meets every kind of allocation, or the same generous one.
+    fn first_allocation(&mut self, function: usize) -> Allocation {
+        let bounds = self.plan.bounds;
+        let need = self.plan.profiles[function].memory;
+        let steps = (2 * need.bytes()).div_ceil(ScalingAction::MEMORY_STEP.bytes());
+        let (replicas, shares, less) = if self.plan.config.random_start {
+            (2 + self.rng.below(7) as u32, 1 + self.rng.below(12) as u64, self.rng.below(3) as u64)
+        } else {
+            (6, 8, 0)
+        };
+        let memory = Bytes::new((steps - less) * ScalingAction::MEMORY_STEP.bytes());
+        let cpu = homeostat_core::Millicores::new(shares * ScalingAction::CPU_STEP.millicores());
+        bounds.clamp(&Allocation { replicas, cpu, memory })
+    }
+
+    /// Applies an action to the tenant at this place. An illegal action changes nothing, and
+    /// costs a penalty, as an action does that undoes the one before.
+    pub(crate) fn act(&mut self, place: usize, action: ScalingAction) {
+        let tenant = &mut self.present[place];
+        let before = self.platform.allocation(tenant.id);
+        let wanted = action.apply(&before, &self.plan.bounds).ok().filter(|wanted| {
+            let fits_more = wanted.replicas <= before.replicas || self.platform.has_room(tenant.id);
+            fits_more && self.platform.has_room_for_memory(tenant.id, wanted.memory)
+        });
+        let is_undone = action.opposes(tenant.last_action);
+        let is_granted =
+            wanted.is_some_and(|wanted| self.platform.set_allocation(tenant.id, wanted).is_ok());
+        tenant.last_action = action;
+        tenant.penalty = if is_undone || !is_granted { PENALTY } else { 0.0 };
+    }
+
+    /// Runs one window and shows every tenant what monitoring saw of it.
+    pub fn advance(&mut self) {
+        let end = self.platform.now() + self.plan.window;
+        let seen_at = SimDuration::from_nanos(end.nanos() - self.plan.delay.nanos());
+        self.platform.run_until(homeostat_core::SimTime::from_nanos(seen_at.nanos()));
+        for tenant in &mut self.present {
+            let window = self.platform.close_window(tenant.id);
+            let seen = blur(&window.observation, self.plan.noise, &mut self.rng);
+            tenant.obs = tenant.features.observe(&seen);
+            tenant.rate = seen.arrivals_per_s;
+            tenant.window = Some(window);
+            tenant.seen = Some(seen);
+        }
+        self.platform.run_until(end);
+    }
+
+    /// The functions that are there, in the order they joined.
+    pub fn ids(&self) -> impl Iterator<Item = FunctionId> {
+        self.present.iter().map(|tenant| tenant.id)
+    }
+
+    /// What monitoring saw of the last window of the tenant at this place.
+    pub fn seen(&self, place: usize) -> Option<&Observation> {
+        self.present[place].seen.as_ref()
+    }
+
+    /// The same as features.
+    pub fn features(&self, place: usize) -> &[f32; Features::COUNT] {
+        &self.present[place].obs
+    }
+
+    /// The last window of the tenant at this place as it truly was.
+    pub fn window(&self, place: usize) -> Option<&Window> {
+        self.present[place].window.as_ref()
+    }
+
+    /// The platform.
+    pub fn platform(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+
+    /// The reward of the tenant at this place for the last window and its last action.
+    pub(crate) fn reward(&self, place: usize) -> f64 {
+        let tenant = &self.present[place];
+        let seen = tenant.seen.as_ref().expect("a window has been played");
+        self.plan.config.reward.of(&tenant.obs, seen, &self.plan.bounds) - tenant.penalty
+    }
+}
+
+/// What monitoring makes of a window: every measured figure is off by a little.
+fn blur(truth: &Observation, noise: f64, rng: &mut Stream) -> Observation {
+    let mut seen = truth.clone();
+    if noise == 0.0 {
+        return seen;
+    }
+    let mut factor = || (1.0 + noise * rng.normal()).max(0.0);
+    seen.latency = truth
+        .latency
+        .map(|latency| SimDuration::from_nanos((latency.nanos() as f64 * factor()) as u64));
+    seen.arrivals_per_s *= factor();
+    seen.concurrency *= factor();
+    let (cpu, memory) = (factor(), factor());
+    for replica in &mut seen.replicas {
+        replica.cpu_cores = replica.cpu_cores.map(|cores| cores * cpu);
+        replica.memory =
+            replica.memory.map(|bytes| Bytes::new((bytes.bytes() as f64 * memory) as u64));
+    }
+    seen
+}
+
+impl Persist for Tenants {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_u64(&format!("{name}/seed"), [self.seed]);
+        self.rng.save(&format!("{name}/rng"), out);
+        let added: Vec<u64> = self.added.iter().map(|function| *function as u64).collect();
+        out.put_u64(&format!("{name}/added"), added);
+        let present = self.present.iter().flat_map(|tenant| {
+            [
+                tenant.id.number() as u64,
+                tenant.last_action.index() as u64,
+                tenant.penalty.to_bits(),
+                tenant.rate.to_bits(),
+            ]
+        });
+        out.put_u64(&format!("{name}/present"), present.collect::<Vec<_>>());
+        for (place, tenant) in self.present.iter().enumerate() {
+            tenant.features.save(&format!("{name}/tenant/{place}/features"), out);
+            out.put_f32(&format!("{name}/tenant/{place}/obs"), tenant.obs);
+        }
+        self.platform.save(&format!("{name}/platform"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        let seed = from.u64s(&format!("{name}/seed"), 1)?[0];
+        let mut fresh = Self::new(&self.plan, seed);
+        let catalogue = self.plan.profiles.len();
+        for function in from.any_u64s(&format!("{name}/added"))? {
+            let function = *function as usize % catalogue;
+            let nothing = Allocation { replicas: 0, ..fresh.first_allocation(function) };
+            fresh.add(function, nothing);
+        }
+        fresh.rng.load(&format!("{name}/rng"), from)?;
+        fresh.platform.load(&format!("{name}/platform"), from)?;
+        let present = from.any_u64s(&format!("{name}/present"))?.chunks_exact(4);
+        for (place, facts) in present.enumerate() {
+            let number = (facts[0] as usize).min(fresh.added.len().saturating_sub(1));
+            let mut features = Features::new(self.plan.bounds);
+            features.load(&format!("{name}/tenant/{place}/features"), from)?;
+            let mut obs = [0.0; Features::COUNT];
+            from.copy_f32s(&format!("{name}/tenant/{place}/obs"), &mut obs)?;
+            fresh.present.push(Tenant {
+                id: FunctionId(number),
+                features,
+                last_action: ScalingAction::from_index(facts[1] as usize)
+                    .unwrap_or(ScalingAction::Hold),
+                penalty: f64::from_bits(facts[2]),
+                obs,
+                rate: f64::from_bits(facts[3]),
+                // Seen again after the next window; nothing looks back further.
+                window: None,
+                seen: None,
+            });
+        }
+        *self = fresh;
+        Ok(())
+    }
+}

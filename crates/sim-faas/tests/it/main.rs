@@ -1,0 +1,8 @@
+//! The platform against what must hold of any platform: nothing is lost, knobs act, memory
+//! and cores are finite, and time can be stopped and resumed.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod conservation;
+mod knobs;
+mod setup;
+mod worlds;
