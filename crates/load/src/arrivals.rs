@@ -80,7 +80,7 @@ impl Arrivals {
     fn begin_stretch(&mut self) {
         let number = self.stretches;
         self.stretches += 1;
-        match self.shape.clone() {
+        match self.shape {
             LoadShape::Poisson { per_second } | LoadShape::Flat { per_second } => {
                 self.rate = per_second
             }
@@ -106,11 +106,12 @@ impl Arrivals {
                 self.rate = if is_inside { peak_per_second } else { base_per_second };
                 self.stretch_end = [start, end].into_iter().find(|edge| *edge > self.now);
             }
-            LoadShape::Steps(levels) => {
-                let present = levels.iter().rev().find(|level| instant(level.start_s) <= self.now);
+            LoadShape::Steps(ref levels) => {
+                // A search instead of a remembered place: there is nothing to restore.
+                let begun = levels.partition_point(|level| instant(level.start_s) <= self.now);
+                let present = begun.checked_sub(1).map(|last| levels[last]);
                 self.rate = present.map_or(0.0, |level| level.per_second);
-                let starts = levels.iter().map(|level| instant(level.start_s));
-                self.stretch_end = starts.into_iter().find(|start| *start > self.now);
+                self.stretch_end = levels.get(begun).map(|level| instant(level.start_s));
             }
         }
     }

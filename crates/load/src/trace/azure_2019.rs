@@ -28,7 +28,7 @@ pub struct MinuteCounts {
     /// Number of the first minute.
     pub first_minute: u32,
     /// Requests in each minute from there on.
-    pub counts: Vec<u64>,
+    pub counts: Vec<u32>,
 }
 
 /// How long the invocations of one function took, in milliseconds.
@@ -110,7 +110,10 @@ pub struct MinuteCountsReader<R> {
 impl<R: BufRead> MinuteCountsReader<R> {
     /// Reads the header. Minutes are named `1` or `minute_1` and must follow each other.
     pub fn new(reader: R) -> Result<Self> {
-        let table = Table::new(reader)?;
+        Self::from_table(Table::new(reader)?)
+    }
+
+    pub(crate) fn from_table(table: Table<R>) -> Result<Self> {
         let key = KeyColumns::new(&table)?;
         let mut minutes = Vec::new();
         let mut named: Vec<u32> = Vec::new();
@@ -135,7 +138,11 @@ impl<R: BufRead> MinuteCountsReader<R> {
             key: self.key.read(&row)?,
             trigger: self.trigger.map(|column| row.text(column).map(str::to_owned)).transpose()?,
             first_minute: self.first_minute,
-            counts: self.minutes.iter().map(|column| row.count(*column)).collect::<Result<_>>()?,
+            counts: self
+                .minutes
+                .iter()
+                .map(|column| row.small_count(*column))
+                .collect::<Result<_>>()?,
         }))
     }
 }
@@ -151,7 +158,10 @@ pub struct DurationReader<R> {
 impl<R: BufRead> DurationReader<R> {
     /// Reads the header.
     pub fn new(reader: R) -> Result<Self> {
-        let table = Table::new(reader)?;
+        Self::from_table(Table::new(reader)?)
+    }
+
+    pub(crate) fn from_table(table: Table<R>) -> Result<Self> {
         let mut summary = [0; 4];
         for (place, name) in summary.iter_mut().zip(["Count", "Average", "Minimum", "Maximum"]) {
             *place = table.column(name)?;
@@ -192,7 +202,10 @@ pub struct MemoryReader<R> {
 impl<R: BufRead> MemoryReader<R> {
     /// Reads the header.
     pub fn new(reader: R) -> Result<Self> {
-        let table = Table::new(reader)?;
+        Self::from_table(Table::new(reader)?)
+    }
+
+    pub(crate) fn from_table(table: Table<R>) -> Result<Self> {
         let mut columns = [0; 4];
         for (place, name) in
             columns.iter_mut().zip(["HashOwner", "HashApp", "SampleCount", "AverageAllocatedMb"])

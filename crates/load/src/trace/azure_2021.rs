@@ -30,7 +30,10 @@ pub struct InvocationReader<R> {
 impl<R: BufRead> InvocationReader<R> {
     /// Reads the header.
     pub fn new(reader: R) -> Result<Self> {
-        let table = Table::new(reader)?;
+        Self::from_table(Table::new(reader)?)
+    }
+
+    pub(crate) fn from_table(table: Table<R>) -> Result<Self> {
         let columns = [
             table.column("app")?,
             table.column("func")?,
@@ -38,6 +41,11 @@ impl<R: BufRead> InvocationReader<R> {
             table.column("duration")?,
         ];
         Ok(Self { table, columns })
+    }
+
+    /// The number of the line that was read last.
+    pub fn line(&self) -> u64 {
+        self.table.line_number()
     }
 
     /// The next invocation, or nothing at the end.

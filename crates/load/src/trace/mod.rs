@@ -3,6 +3,7 @@
 
 mod azure_2019;
 mod azure_2021;
+mod reader;
 mod table;
 
 pub use azure_2019::{
@@ -10,3 +11,4 @@ pub use azure_2019::{
     MinuteCountsReader,
 };
 pub use azure_2021::{Invocation, InvocationReader};
+pub use reader::TraceReader;

@@ -38,15 +38,23 @@ impl<R: BufRead> Table<R> {
         &self.header
     }
 
+    /// Of the line that was read last.
+    pub(crate) fn line_number(&self) -> u64 {
+        self.number
+    }
+
     /// The place of a column that must be there.
     pub(crate) fn column(&self, name: &str) -> Result<usize> {
         self.optional_column(name).ok_or_else(|| {
-            let shown: Vec<&str> = self.header.iter().take(6).map(String::as_str).collect();
-            self.error(
-                name,
-                format!("there is no such column; the header begins {}", shown.join(",")),
-            )
+            let begin = self.header_start();
+            self.error(name, format!("there is no such column; the header begins {begin}"))
         })
+    }
+
+    /// The first names of the header, not at length: the file may be anything.
+    pub(crate) fn header_start(&self) -> String {
+        let shown = self.header.iter().take(6).map(|name| name.chars().take(40).collect());
+        shown.collect::<Vec<String>>().join(",")
     }
 
     pub(crate) fn optional_column(&self, name: &str) -> Option<usize> {
@@ -114,6 +122,14 @@ impl<'a> Row<'a> {
         let text = self.text(column)?;
         text.parse()
             .map_err(|_| self.error(column, format!("`{text}` is not a count (0, 1, 2, ...)")))
+    }
+
+    /// A count that 32 bits hold, as those of a minute do.
+    pub(crate) fn small_count(&self, column: usize) -> Result<u32> {
+        let count = self.count(column)?;
+        u32::try_from(count).map_err(|_| {
+            self.error(column, format!("{count} in a minute is more than {}", u32::MAX))
+        })
     }
 
     /// A finite number, not below zero.

@@ -1,6 +1,8 @@
 //! Traces as they are published, and as they arrive broken.
 
-use homeostat_load::trace::{DurationReader, InvocationReader, MemoryReader, MinuteCountsReader};
+use homeostat_load::trace::{
+    DurationReader, InvocationReader, MemoryReader, MinuteCountsReader, TraceReader,
+};
 use proptest::prelude::*;
 
 const COUNTS: &str =
@@ -51,6 +53,33 @@ fn invocations_begin_where_they_end_less_their_duration() {
     assert_eq!(reader.next_invocation().unwrap(), None);
 }
 
+#[test]
+fn a_table_is_known_by_its_header() {
+    let kind = |text: &'static str| match TraceReader::new(text.as_bytes()) {
+        Ok(TraceReader::Counts(_)) => "counts".to_owned(),
+        Ok(TraceReader::Durations(_)) => "durations".to_owned(),
+        Ok(TraceReader::Memory(_)) => "memory".to_owned(),
+        Ok(TraceReader::Invocations(_)) => "invocations".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(kind(COUNTS), "counts");
+    assert_eq!(kind(TRIGGERED), "counts");
+    assert_eq!(kind(DURATIONS), "durations");
+    assert_eq!(kind(MEMORY), "memory");
+    assert_eq!(kind(INVOCATIONS), "invocations");
+    assert_eq!(
+        kind("name,age\nann,7\n"),
+        "trace line 1, column header: this is no table of the Azure Functions traces; the header \
+         begins name,age, and known tables have a column HashFunction, AverageAllocatedMb or \
+         end_timestamp"
+    );
+    assert_eq!(
+        kind("HashFunction,HashApp,1\n"),
+        "trace line 1, column HashOwner: there is no such column; the header begins \
+         HashFunction,HashApp,1"
+    );
+}
+
 /// The first error of a trace of minutes.
 fn refused(text: &str) -> String {
     let read = || {
@@ -87,6 +116,10 @@ fn broken_traces_are_refused_with_line_column_and_reason() {
         "trace line 2, column all: the line has 4 fields, the header 5",
     );
     check(&format!("{header}\no,a,f,,2\n"), "trace line 2, column 1: it is empty");
+    check(
+        &format!("{header}\no,a,f,1,4294967296\n"),
+        "trace line 2, column 2: 4294967296 in a minute is more than 4294967295",
+    );
     let huge = format!("{header}\n{}\n", "x".repeat(2_000_000));
     check(&huge, "trace line 2, column all: the line is longer than 1048576 bytes");
     let early = "app,func,end_timestamp,duration\na,f,1.0,2.0\n";
