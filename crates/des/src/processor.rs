@@ -40,8 +40,8 @@ pub struct Finished<J> {
 /// What crowding costs the jobs of a class, as extra CPU time for the same work.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Strain {
-    /// Extra time when every core is busy, in proportion to the part of cores that are:
-    /// shared caches, memory bandwidth, sibling threads.
+    /// Extra time when every core is busy, in proportion to the cores beside one's own that
+    /// are: shared caches, memory bandwidth, sibling threads.
     pub shared: f64,
     /// Extra time for each further set of runnable threads beyond the cores: context
     /// switches and cold caches.
@@ -471,8 +471,10 @@ impl<J> SharedProcessor<J> {
             self.move_border(self.capped, self.capped + 1);
         }
         let threads: f64 = self.busy.iter().map(|share| share.count * share.cap).sum();
-        let crowd = threads / self.cores;
-        let cost = shared * crowd.min(1.0) + overload * (crowd - 1.0).max(0.0);
+        // A job that is alone shares nothing; on a single core nobody runs beside another.
+        let others = (threads.min(self.cores) - 1.0).max(0.0);
+        let beside = if self.cores > 1.0 { others / (self.cores - 1.0) } else { 0.0 };
+        let cost = shared * beside + overload * (threads / self.cores - 1.0).max(0.0);
         self.speed = 1.0 / (1.0 + cost / threads);
         self.find_next();
     }
