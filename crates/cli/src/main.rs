@@ -14,7 +14,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, config, demo, env, eval, plot, train};
+use commands::{
+    bench, calibrate, compare, config, demo, env, eval, plot, report, reproduce, sim, trace, train,
+};
 
 /// Learning controllers that keep services inside their latency objectives at the
 /// lowest cost.
@@ -22,7 +24,7 @@ use commands::{bench, config, demo, env, eval, plot, train};
 #[command(
     version,
     propagate_version = true,
-    after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a table\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
+    after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a report\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -31,14 +33,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train agents live on CartPole, evaluate them and draw their learning curve.
+    /// Train agents for twelve serverless functions, play them against autoscalers, and report.
     Demo(demo::DemoArguments),
     /// Train agents and keep everything in a run folder.
     Train(train::TrainArguments),
     /// Play the policies of a run, or of one policy file.
     Eval(eval::EvalArguments),
+    /// Play controllers on a simulated system, without learning.
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
+    /// Play a recorded simulation again with another policy.
+    Replay(Box<sim::ReplayArguments>),
+    /// Repeat the experiments of the papers.
+    #[command(subcommand)]
+    Reproduce(reproduce::ReproduceCommand),
+    /// Hold runs against each other: means with intervals, and what their differences show.
+    Compare(compare::CompareArguments),
+    /// Write one self-contained page about runs: answer, pictures, decisions, settings.
+    Report(report::ReportArguments),
     /// Draw learning curves of runs as an SVG picture.
     Plot(plot::PlotArguments),
+    /// Look at traces, fit models to them and make new ones.
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
     /// Look at environments.
     #[command(subcommand)]
     Env(env::EnvCommand),
@@ -48,6 +65,9 @@ enum Command {
     /// Measure speed.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Measure what simulated nodes assume.
+    #[command(subcommand)]
+    Calibrate(calibrate::CalibrateCommand),
 }
 
 /// How a command that did not fail ended.
@@ -62,10 +82,17 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Sim(command) => sim::run(&command),
+        Command::Replay(arguments) => sim::replay(&arguments),
+        Command::Reproduce(command) => reproduce::run(&command),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
+        Command::Trace(command) => trace::run(&command),
         Command::Env(command) => env::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Bench(command) => bench::run(&command),
+        Command::Calibrate(command) => calibrate::run(&command),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
@@ -88,6 +115,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
                 | Error::OutOfRange { .. }
                 | Error::Threshold { .. }
                 | Error::NotARun { .. }
+                | Error::Incomparable { .. }
                 | Error::RunExists { .. }
                 | Error::SettingChanged { .. }
                 | Error::World(

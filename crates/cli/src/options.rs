@@ -112,3 +112,80 @@ pub(crate) fn use_threads(threads: Option<usize>) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Seeds as people write them: `7`, `1,4,9`, or `1..5` with both ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeedList(pub(crate) Vec<u64>);
+
+impl std::str::FromStr for SeedList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// More would be a slip of the keyboard.
+        const MOST_SEEDS: u64 = 100_000;
+        let number = |text: &str| {
+            text.trim().parse::<u64>().map_err(|_| format!("`{text}` is not a seed: 0, 1, 2, ..."))
+        };
+        if let Some((first, last)) = text.split_once("..") {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first || last - first >= MOST_SEEDS {
+                return Err(format!("{first}..{last} is not a range of 1 to {MOST_SEEDS} seeds"));
+            }
+            return Ok(Self((first..=last).collect()));
+        }
+        let mut seeds = text.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
+        let count = seeds.len();
+        seeds.sort_unstable();
+        seeds.dedup();
+        if seeds.len() == count { Ok(Self(seeds)) } else { Err("a seed is named twice".to_owned()) }
+    }
+}
+
+/// A length of time: seconds, or a number with `s`, `m` or `h`.
+pub(crate) fn duration(text: &str) -> Result<homeostat_core::SimDuration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => 1.0,
+    };
+    let wrong = || format!("`{text}` is not a length of time: write 90s, 20m or 2h");
+    let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
+    if seconds <= 0.0 {
+        return Err(wrong());
+    }
+    homeostat_core::SimDuration::from_seconds(seconds).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_one_some_or_a_range() {
+        let check = |text: &str, expect: &[u64]| {
+            assert_eq!(text.parse::<SeedList>().map(|seeds| seeds.0).as_deref(), Ok(expect));
+        };
+        check("7", &[7]);
+        check("9,1, 4", &[1, 4, 9]);
+        check("2..4", &[2, 3, 4]);
+        for wrong in ["", "x", "4..2", "1,1", "-1", "0..9999999"] {
+            assert!(wrong.parse::<SeedList>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text: &str| duration(text).map(|time| time.seconds());
+        assert_eq!(
+            (seconds("90"), seconds("20m"), seconds("1.5h")),
+            (Ok(90.0), Ok(1200.0), Ok(5400.0))
+        );
+        for wrong in ["", "h", "-3s", "0", "inf", "nan", "3d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

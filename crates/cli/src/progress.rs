@@ -1,8 +1,8 @@
 //! A run as it goes: a live line on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -28,14 +28,7 @@ impl LiveView {
     /// A view for this terminal. The first Ctrl-C asks the run to stop in order,
     /// the second ends the program at once.
     pub(crate) fn new(quiet: bool) -> anyhow::Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&interrupted);
-        ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
-            }
-        })
-        .context("failed to listen for Ctrl-C")?;
+        let interrupted = interruption()?;
         let shape = if std::io::stderr().is_terminal() && !quiet {
             let bar =
                 ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(10));
@@ -84,6 +77,78 @@ impl Watcher for LiveView {
 
     fn wants_to_stop(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
+    }
+}
+
+/// Set by the first Ctrl-C; the second ends the program at once.
+fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = Arc::clone(FLAG.get_or_init(Arc::default));
+    let own = Arc::clone(&flag);
+    ctrlc::set_handler(move || {
+        if own.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    })
+    .context("failed to listen for Ctrl-C")?;
+    Ok(flag)
+}
+
+/// Shows how much of a known number is done, from any thread.
+pub(crate) struct CountView {
+    interrupted: Arc<AtomicBool>,
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    last: Mutex<Instant>,
+}
+
+impl CountView {
+    /// A view of so many of `what`.
+    pub(crate) fn new(what: &'static str, quiet: bool) -> anyhow::Result<Self> {
+        let bar = (std::io::stderr().is_terminal() && !quiet).then(|| {
+            let bar =
+                ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(10));
+            let template = "{bar:24.cyan/blue} {percent:>3}%  {pos} of {len} {msg}  eta {eta}";
+            let style = ProgressStyle::with_template(template);
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+                .with_message(what)
+        });
+        let (interrupted, last) = (interruption()?, Mutex::new(Instant::now()));
+        Ok(Self { interrupted, what, bar, quiet, last })
+    }
+
+    /// So many are done.
+    pub(crate) fn show(&self, done: u64, total: u64) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+            None if self.quiet => {}
+            None => {
+                let Ok(mut last) = self.last.try_lock() else { return };
+                if last.elapsed() >= PLAIN_EVERY {
+                    *last = Instant::now();
+                    say!("{done} of {total} {}", self.what);
+                }
+            }
+        }
+    }
+
+    /// Nothing more is to come.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Set once somebody asks to stop.
+    pub(crate) fn interruption(&self) -> &AtomicBool {
+        &self.interrupted
     }
 }
 

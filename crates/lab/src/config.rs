@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
 use homeostat_rl::{Algorithm, AlgorithmConfig, presets};
+use homeostat_sim_faas::FaasConfig;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::{Error, Result};
+use crate::worlds::is_faas;
+use crate::{Error, Result, Worlds};
 
 /// The commented reference of every setting.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -104,12 +107,14 @@ impl Settings {
         })
     }
 
-    /// [`Settings::iter`] without the settings of algorithms that this run does not use.
+    /// [`Settings::iter`] without the settings of algorithms and worlds that this run does
+    /// not use.
     pub fn used(&self) -> impl Iterator<Item = (&str, &Value, &Source)> {
-        let algorithm = self.values["run.algorithm"].0.as_str().unwrap_or_default();
+        let word = |key: &str| self.values[key].0.as_str().unwrap_or_default();
+        let (algorithm, is_faas) = (word("run.algorithm"), is_faas(word("run.env")));
         self.iter().filter(move |(key, ..)| {
             let (section, _) = section_and_name(key);
-            section == "run" || section == algorithm
+            section == "run" || section == algorithm || (section == "faas" && is_faas)
         })
     }
 
@@ -139,7 +144,12 @@ impl Settings {
             Algorithm::Reinforce => AlgorithmConfig::Reinforce(self.section("reinforce")?),
         };
         config.validate().map_err(|error| self.with_source(error))?;
-        homeostat_env::make(&run.env)?;
+        let faas: FaasConfig = self.section("faas")?;
+        let worlds = Worlds::new(&run.env, &faas).map_err(|error| self.of_a_world(error))?;
+        let shared_by = match worlds.make_multi_agent(&run.env) {
+            Ok(world) => Some(self.agents_that_share(world, &config)?),
+            Err(_) => worlds.make(&run.env, 0).map(|_| None)?,
+        };
         for (key, value) in [
             ("run.agents", run.agents),
             ("run.steps", run.steps),
@@ -150,7 +160,7 @@ impl Settings {
                 return Err(self.out_of_range(key, "it must be at least 1"));
             }
         }
-        let agents = u32::try_from(run.agents)
+        let agents = u32::try_from(shared_by.unwrap_or(run.agents))
             .map_err(|_| self.out_of_range("run.agents", "it must fit in 32 bits"))?;
         let threads = match run.threads {
             Threads::Count(0) => {
@@ -182,10 +192,15 @@ impl Settings {
             rounded.ok_or_else(|| self.out_of_range(key, "it must leave room for whole lanes"))
         };
         let mut resolved = self.clone();
-        let source = self.source("run.kernel");
-        resolved.apply("run.kernel", Value::String(kernel.to_string()), source)?;
+        for (key, value) in [
+            ("run.kernel", Value::String(kernel.to_string())),
+            ("run.agents", Value::Integer(i64::from(agents))),
+        ] {
+            resolved.apply(key, value, self.source(key))?;
+        }
         Ok(RunConfig {
             env: run.env,
+            worlds,
             seed: run.seed,
             agents,
             steps: whole("run.steps", run.steps)?,
@@ -197,6 +212,33 @@ impl Settings {
             toml: resolved.to_toml(),
             algorithm: config,
         })
+    }
+
+    /// How many agents begin in a shared world. It says so itself; whoever sets another
+    /// number is told.
+    fn agents_that_share(
+        &self,
+        mut world: Box<dyn MultiAgentEnv>,
+        algorithm: &AlgorithmConfig,
+    ) -> Result<u64> {
+        let id = world.spec().id.to_string();
+        let lanes = format!("{}.lanes", algorithm.algorithm().name());
+        let is_open = world.possible_agents().is_none();
+        if is_open && algorithm.lanes() > 1 {
+            let reason = format!(
+                "agents of {id} come and go, and those of two lanes would differ: it must be 1"
+            );
+            return Err(self.out_of_range(&lanes, &reason));
+        }
+        world.reset(Some(0))?;
+        let agents = world.agents().len() as u64;
+        let (asked, source) = &self.values["run.agents"];
+        if *source != Source::Default && asked.as_integer() != Some(agents as i64) {
+            let setting = if is_faas(&id) { ", which is faas.functions" } else { "" };
+            let reason = format!("{id} is shared by {agents} agents{setting}: leave it out");
+            return Err(self.out_of_range("run.agents", &reason));
+        }
+        Ok(agents)
     }
 
     fn identity(&self) -> BTreeMap<String, String> {
@@ -361,6 +403,18 @@ impl Settings {
         }
     }
 
+    /// What a world refused, with the place its setting came from.
+    fn of_a_world(&self, error: Error) -> Error {
+        match error {
+            Error::Faas(homeostat_sim_faas::Error::OutOfRange { what, expected, .. })
+                if self.values.contains_key(&what) =>
+            {
+                self.out_of_range(&what, &expected)
+            }
+            other => other,
+        }
+    }
+
     fn unknown(&self, key: &str, source: &Source) -> Error {
         let hint = match source {
             Source::Environment(_) => {
@@ -382,9 +436,11 @@ impl Settings {
 pub struct RunConfig {
     /// Environment id.
     pub env: String,
+    /// Where its environments come from.
+    pub worlds: Worlds,
     /// Root of all randomness.
     pub seed: u64,
-    /// Independent learners.
+    /// Independent learners; in a shared world those that it begins with.
     pub agents: u32,
     /// Steps of each agent.
     pub steps: u64,

@@ -111,18 +111,63 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Runs that cannot be held against each other.
+    #[error("cannot compare: {reason}")]
+    Incomparable {
+        /// Why not, and the way out.
+        reason: String,
+    },
     /// Nothing to draw.
     #[error("cannot draw learning curves: {reason}")]
     Curves {
         /// Why not.
         reason: String,
     },
+    /// Control groups that cannot be made or used.
+    #[error("cannot use control groups at {path}: {reason}", path = path.display())]
+    Groups {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said, and the way out.
+        reason: String,
+    },
+    /// A measurement of this machine that cannot be made.
+    #[error("cannot calibrate this node: {reason}")]
+    Calibration {
+        /// Why not.
+        reason: String,
+    },
+    /// A policy file that cannot be used.
+    #[error("failed to load policy {path}: {reason}", path = path.display())]
+    BadPolicy {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Agents of a shared world that cannot be trained together any further.
+    #[error("the agents of {env} cannot go on together: {reason}")]
+    Company {
+        /// The world.
+        env: String,
+        /// Who does not fit, and the way out.
+        reason: String,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted before the end")]
+    Interrupted,
     /// An error of a learner.
     #[error(transparent)]
     Learner(#[from] homeostat_rl::Error),
     /// An error of a world.
     #[error(transparent)]
     World(#[from] homeostat_env::Error),
+    /// A serverless world that cannot be.
+    #[error(transparent)]
+    Faas(#[from] homeostat_sim_faas::Error),
+    /// A policy that cannot be.
+    #[error(transparent)]
+    Policy(#[from] homeostat_decide::Error),
     /// State that does not fit.
     #[error(transparent)]
     State(#[from] homeostat_core::Error),

@@ -1,12 +1,13 @@
 //! Playing a finished policy.
 
 use homeostat_core::SeedTree;
-use homeostat_env::{Action, make};
+use homeostat_env::Action;
 use homeostat_nn::Kernel;
 use homeostat_rl::{Policy, Sampling, for_each_agent};
 
+use crate::evaluate_together::evaluate_together;
 use crate::statistics::Summary;
-use crate::{Error, Result};
+use crate::{Error, Result, Worlds};
 
 /// How to play.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,17 @@ pub struct EvaluationConfig {
     pub sampling: Sampling,
     /// Kernel of the networks.
     pub kernel: Kernel,
+}
+
+/// A policy to be played.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Where it came from.
+    pub name: String,
+    /// The number of the agent that learnt it, for worlds that give each a task of its own.
+    pub agent: u32,
+    /// The policy.
+    pub policy: Policy,
 }
 
 /// What one policy reached.
@@ -40,9 +52,11 @@ impl Evaluation {
 }
 
 /// Plays every policy in its own world, all at once. All policies meet the same
-/// worlds: episode k has the same seed for each.
+/// worlds: episode k has the same seed for each. Policies of a shared world play it
+/// together; whoever has no policy here holds still.
 pub fn evaluate(
-    policies: Vec<(String, Policy)>,
+    candidates: Vec<Candidate>,
+    worlds: &Worlds,
     config: &EvaluationConfig,
 ) -> Result<Vec<Evaluation>> {
     if config.episodes == 0 {
@@ -53,11 +67,15 @@ pub fn evaluate(
             expected: "it must be at least 1".to_owned(),
         });
     }
-    let mut tasks: Vec<_> =
-        policies.into_iter().map(|(name, policy)| (name, policy, None)).collect();
-    for_each_agent(config.kernel, &mut tasks, |(name, policy, result), workspace| {
+    let shared = candidates.first().map(|candidate| candidate.policy.env());
+    if let Some(env) = shared.filter(|env| worlds.make_multi_agent(env).is_ok()) {
+        return evaluate_together(&candidates, env, worlds, config);
+    }
+    let mut tasks: Vec<_> = candidates.into_iter().map(|candidate| (candidate, None)).collect();
+    for_each_agent(config.kernel, &mut tasks, |(candidate, result), workspace| {
         let mut play = || -> Result<Evaluation> {
-            let mut env = make(policy.env())?;
+            let Candidate { name, agent, policy } = &*candidate;
+            let mut env = worlds.make(policy.env(), *agent)?;
             let seeds = SeedTree::new(config.seed);
             let mut action = Action::Discrete(0);
             let (mut returns, mut lengths) = (Vec::new(), Vec::new());
@@ -83,5 +101,5 @@ pub fn evaluate(
         };
         *result = Some(play());
     });
-    tasks.into_iter().map(|(_, _, result)| result.expect("every task ran")).collect()
+    tasks.into_iter().map(|(_, result)| result.expect("every task ran")).collect()
 }

@@ -6,25 +6,49 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod calibrate;
+mod candidates;
+mod checkpoint;
+pub mod compare;
 mod config;
 mod curves;
 mod error;
 mod evaluate;
+mod evaluate_together;
+mod ledger;
 mod metrics;
+mod report;
+pub mod reproduce;
 mod run_folder;
+mod separate_worlds;
+mod shared_lane;
+mod shared_worlds;
+pub mod simulate;
 mod statistics;
 mod tensorboard;
 mod threshold;
+mod trace_file;
+mod trace_report;
 mod trainer;
 mod training;
+mod worlds;
 
+pub use candidates::load_candidates;
+pub use checkpoint::Checkpoint;
 pub use config::{DEFAULT_TOML, RunConfig, Settings, Source, UserLayers, nearest};
 pub use curves::{Curve, draw_curves, read_curves};
 pub use error::{Error, Result};
-pub use evaluate::{Evaluation, EvaluationConfig, evaluate};
+pub use evaluate::{Candidate, Evaluation, EvaluationConfig, evaluate};
+pub use ledger::{AgentRound, TimeSplit};
 pub use metrics::{ExtraWriters, RoundTiming};
+pub use report::write_report;
 pub use run_folder::{FoundCheckpoint, RunFolder, write_atomically};
 pub use statistics::Summary;
 pub use threshold::Threshold;
-pub use trainer::{AgentRound, Checkpoint, TimeSplit, Trainer};
+pub use trace_file::{FileProgress, read_trace};
+pub use trace_report::{
+    GeneratedTrace, TableSummary, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
+};
+pub use trainer::Trainer;
 pub use training::{Progress, Training, TrainingSummary, Watcher};
+pub use worlds::Worlds;

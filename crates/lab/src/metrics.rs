@@ -10,9 +10,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
+use crate::ledger::{AgentRound, TimeSplit};
 use crate::run_folder::{RunFolder, file_error, write_atomically};
 use crate::tensorboard::EventFile;
-use crate::trainer::{AgentRound, TimeSplit};
 
 /// Which writers run beside JSONL.
 #[derive(Debug, Clone, Copy, Default)]

@@ -16,7 +16,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::trainer::Checkpoint;
+use crate::checkpoint::Checkpoint;
 use crate::{Error, Result};
 
 /// How many checkpoints are kept: the last, and the one before in case it is damaged.
@@ -42,8 +42,18 @@ pub struct FoundCheckpoint {
 }
 
 impl RunFolder {
-    /// A new folder, locked for this process. It must not exist yet, or be empty.
+    /// A new folder for training, locked for this process. It must not exist yet, or be empty.
     pub fn create(path: &Path) -> Result<Self> {
+        let this = Self::create_plain(path)?;
+        for name in ["checkpoints", "policies"] {
+            let folder = this.file(name);
+            fs::create_dir(&folder).map_err(file_error("create", &folder))?;
+        }
+        Ok(this)
+    }
+
+    /// [`RunFolder::create`] without the folders that only training needs.
+    pub fn create_plain(path: &Path) -> Result<Self> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(file_error("create", parent))?;
         }
@@ -58,12 +68,7 @@ impl RunFolder {
             }
             Err(error) => return Err(file_error("create", path)(error)),
         }
-        let this = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
-        for name in ["checkpoints", "policies"] {
-            let folder = this.file(name);
-            fs::create_dir(&folder).map_err(file_error("create", &folder))?;
-        }
-        Ok(this)
+        Ok(Self { path: path.to_owned(), _lock: Some(lock(path)?) })
     }
 
     /// An existing run, to look at.

@@ -1,16 +1,19 @@
 //! One training run from start to end: rounds, metrics, checkpoints, policies,
 //! summary. Whoever watches gets every round and may ask to stop.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
+use homeostat_core::AgentId;
 use serde_json::{Value, json};
 
 use crate::config::{RunConfig, Settings, UserLayers};
+use crate::ledger::{AgentRound, TimeSplit};
 use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming, write_csv};
 use crate::run_folder::{FoundCheckpoint, RunFolder};
 use crate::statistics::Summary;
-use crate::trainer::{AgentRound, TimeSplit, Trainer};
+use crate::trainer::Trainer;
 use crate::{Error, Result};
 
 /// Whoever watches a run.
@@ -55,6 +58,8 @@ pub struct Training {
     writers: MetricWriters,
     extra: ExtraWriters,
     last: Vec<AgentRound>,
+    /// Whose policy is not on the disk as it is now.
+    unsaved: BTreeSet<AgentId>,
 }
 
 /// How a run ended.
@@ -85,7 +90,8 @@ impl Training {
         folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, 0)?;
         let last = trainer.standing();
-        Ok(Self { config, folder, trainer, writers, extra, last })
+        let unsaved = last.iter().map(|agent| agent.agent).collect();
+        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
     }
 
     /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
@@ -120,7 +126,8 @@ impl Training {
         folder.write("config.toml", config.toml.as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, trainer.step())?;
         let last = trainer.standing();
-        Ok(Self { config, folder, trainer, writers, extra, last })
+        let unsaved = last.iter().map(|agent| agent.agent).collect();
+        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
     }
 
     fn restore(
@@ -166,17 +173,18 @@ impl Training {
     /// checkpoint, the policies and a summary are written.
     pub fn run(mut self, watcher: &mut dyn Watcher) -> Result<TrainingSummary> {
         let start = Instant::now();
-        let first_step = self.trainer.step();
+        let (first_step, first_steps) = (self.trainer.step(), self.trainer.steps_of_all());
         let mut split = TimeSplit::default();
         let mut next_checkpoint = next_multiple(first_step, self.config.checkpoint_every);
         let mut interrupted = false;
         while !self.trainer.is_done() && !interrupted {
             let (before, began) = (self.trainer.step(), Instant::now());
+            let steps_before = self.trainer.steps_of_all();
             // Rounds end on the same steps whether or not a run was interrupted.
             let until = next_multiple(before, self.config.log_every);
             let (rounds, time) = self.trainer.round(until - before);
             let step = self.trainer.step();
-            let steps = (step - before) * self.trainer.agents() as u64;
+            let steps = self.trainer.steps_of_all() - steps_before;
             let timing = RoundTiming {
                 elapsed_s: start.elapsed().as_secs_f64(),
                 steps_per_s: steps as f64 / began.elapsed().as_secs_f64(),
@@ -199,6 +207,7 @@ impl Training {
                     watcher.note(reason);
                 }
             }
+            self.unsaved.extend(rounds.iter().map(|round| round.agent));
             self.last = rounds;
             interrupted = watcher.wants_to_stop() && !self.trainer.is_done();
             if step >= next_checkpoint || interrupted || self.trainer.is_done() {
@@ -206,7 +215,7 @@ impl Training {
                 next_checkpoint = next_multiple(step, self.config.checkpoint_every);
             }
         }
-        self.finish(interrupted, first_step, start, split)
+        self.finish(interrupted, first_steps, start, split)
     }
 
     /// Metrics first, then the state, then the policies: whatever a crash leaves, no
@@ -216,25 +225,31 @@ impl Training {
         let checkpoint = self.trainer.checkpoint().to_bytes();
         self.folder.write_checkpoint(self.trainer.step(), &checkpoint)?;
         for (agent, policy) in self.trainer.policies() {
-            self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+            // Whoever left long ago is written once, not again with every checkpoint.
+            if self.unsaved.contains(&agent) {
+                self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+            }
         }
+        self.unsaved.clear();
         Ok(())
     }
 
     fn finish(
         self,
         interrupted: bool,
-        first_step: u64,
+        first_steps: u64,
         start: Instant,
         split: TimeSplit,
     ) -> Result<TrainingSummary> {
         if self.extra.csv {
             write_csv(&self.folder)?;
         }
-        let returns: Vec<f64> = self.last.iter().filter_map(|round| round.recent_return).collect();
+        // Of all who ever learnt: whoever has left is no longer among the last round's.
+        let agents = self.trainer.standing();
+        let returns: Vec<f64> = agents.iter().filter_map(|agent| agent.recent_return).collect();
         let summary = Summary::of(&returns);
         let stopped: Vec<String> =
-            self.last.iter().filter_map(|round| round.stopped.clone()).collect();
+            agents.iter().filter_map(|agent| agent.stopped.clone()).collect();
         let status = match (interrupted, stopped.is_empty()) {
             (true, _) => "interrupted",
             (false, true) => "finished",
@@ -245,10 +260,10 @@ impl Training {
             "algorithm": self.config.algorithm.algorithm().name(),
             "env": self.config.env,
             "seed": self.config.seed,
-            "agents": self.trainer.agents(),
+            "agents": agents.len(),
             "agents_stopped": stopped.len(),
-            "steps": self.last.iter().map(|round| round.step).max(),
-            "episodes": self.last.iter().map(|round| round.episodes).sum::<u64>(),
+            "steps": agents.iter().map(|agent| agent.step).max(),
+            "episodes": agents.iter().map(|agent| agent.episodes).sum::<u64>(),
             "return_mean": summary.map(|summary| summary.mean),
             "return_interval": summary.and_then(|summary| summary.interval()),
             "return_min": summary.map(|summary| summary.min),
@@ -256,7 +271,7 @@ impl Training {
         });
         self.folder.write("summary.json", format!("{figures:#}\n").as_bytes())?;
         let elapsed = start.elapsed().as_secs_f64();
-        let steps = (self.trainer.step() - first_step) * self.trainer.agents() as u64;
+        let steps = self.trainer.steps_of_all() - first_steps;
         let timing = json!({
             "elapsed_s": elapsed,
             "steps_per_s": steps as f64 / elapsed,

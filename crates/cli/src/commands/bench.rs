@@ -1,14 +1,18 @@
 //! `homeostat bench`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+use homeostat_core::SimDuration;
 use homeostat_lab::Error;
-use homeostat_lab::bench::{LearnBench, LearnReport};
+use homeostat_lab::bench::{LearnBench, LearnReport, OnDemandBench, SimBench};
+use homeostat_lab::simulate::TraceFiles;
 use homeostat_nn::Kernel;
 use serde_json::json;
 
 use crate::Ending;
 use crate::options::use_threads;
-use crate::output::{Output, print, print_records};
+use crate::output::{Output, print, print_record, print_records};
 
 /// Measure speed.
 #[derive(Subcommand)]
@@ -16,6 +20,55 @@ pub(crate) enum BenchCommand {
     /// One PPO update for fleets of agents: actor 16-64-64-7, critic 16-64-64-1, 200
     /// transitions, 5 epochs. `bench/peers/learn` runs the same work on JAX and PyTorch.
     Learn(LearnArguments),
+    /// The serverless world: bare requests, a day of functions, agents, and S-RL.
+    Sim(SimArguments),
+    /// One function with Poisson arrivals and a constant service that starts a container for
+    /// each request that finds none idle. `bench/peers/sim` runs the same on SimFaaS.
+    OnDemand(OnDemandArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct SimArguments {
+    /// Requests per minute of a day's functions; generated, if absent.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Their run times.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    durations: Option<PathBuf>,
+    /// Their memory.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    memory: Option<PathBuf>,
+    /// Functions of a generated day.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    functions: u32,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct OnDemandArguments {
+    /// Requests per second.
+    #[arg(long, default_value_t = 10.0)]
+    rate: f64,
+    /// Milliseconds of a request in a container that is there.
+    #[arg(long, default_value_t = 100.0, value_name = "MS")]
+    service_ms: f64,
+    /// Milliseconds of a request whose container must start first, service included.
+    #[arg(long, default_value_t = 300.0, value_name = "MS")]
+    cold_ms: f64,
+    /// Seconds that an idle container is kept.
+    #[arg(long, default_value_t = 10.0, value_name = "S")]
+    keep_alive_s: f64,
+    /// Requests to simulate, on average.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    requests: u64,
+    /// Seed of the arrivals.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -41,7 +94,56 @@ pub(crate) struct LearnArguments {
 }
 
 pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
-    let BenchCommand::Learn(arguments) = command;
+    match command {
+        BenchCommand::Learn(arguments) => learn(arguments),
+        BenchCommand::Sim(arguments) => sim(arguments),
+        BenchCommand::OnDemand(arguments) => on_demand(arguments),
+    }
+}
+
+fn sim(arguments: &SimArguments) -> anyhow::Result<Ending> {
+    let trace = arguments.trace.clone().map(|counts| TraceFiles {
+        counts,
+        durations: arguments.durations.clone(),
+        memory: arguments.memory.clone(),
+    });
+    let bench = SimBench { trace, functions: arguments.functions as usize, seconds: 5000 };
+    let report = bench.run(|what| say!("timing {what}"))?;
+    if arguments.output == Output::Json {
+        print(&format!("{:#}\n", json!(report)));
+        return Ok(Ending::Done);
+    }
+    let rows: Vec<_> = report
+        .rows()
+        .into_iter()
+        .map(|(figure, value)| json!({ "figure": figure, "value": value }))
+        .collect();
+    print_records(arguments.output, &rows);
+    Ok(Ending::Done)
+}
+
+fn on_demand(arguments: &OnDemandArguments) -> anyhow::Result<Ending> {
+    let time = |key: &str, value: f64, unit_s: f64| {
+        SimDuration::from_seconds(value * unit_s).map_err(|_| Error::OutOfRange {
+            key: key.to_owned(),
+            value: value.to_string(),
+            source_text: format!("flag --{key}"),
+            expected: "it must be a number of 0 or above".to_owned(),
+        })
+    };
+    let bench = OnDemandBench {
+        rate: arguments.rate,
+        service: time("service-ms", arguments.service_ms, 1e-3)?,
+        cold: time("cold-ms", arguments.cold_ms, 1e-3)?,
+        keep_alive: time("keep-alive-s", arguments.keep_alive_s, 1.0)?,
+        requests: arguments.requests,
+        seed: arguments.seed,
+    };
+    print_record(arguments.output, &json!(bench.run()?));
+    Ok(Ending::Done)
+}
+
+fn learn(arguments: &LearnArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
     let out_of_range = |key: &str, value: String, expected: String| Error::OutOfRange {
         key: key.to_owned(),

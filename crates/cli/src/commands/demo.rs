@@ -1,89 +1,141 @@
-//! `homeostat demo`.
+//! `homeostat demo`: the whole story in under a minute.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use homeostat_lab::{
-    EvaluationConfig, ExtraWriters, RunFolder, Settings, Training, UserLayers, draw_curves,
-    evaluate, read_curves,
+use homeostat_core::SimDuration;
+use homeostat_lab::simulate::{
+    Controllers, FinishedSimulation, Scenario, Simulation, run_simulation,
 };
-use homeostat_nn::Kernel;
+use homeostat_lab::{
+    ExtraWriters, RunConfig, RunFolder, Settings, Training, UserLayers, load_candidates,
+    write_report,
+};
 use homeostat_rl::Sampling;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::commands::eval::load_policies;
+use crate::commands::sim::summary_record;
 use crate::output::{Output, print, print_records};
-use crate::progress::LiveView;
+use crate::progress::{CountView, LiveView};
 
-/// Train agents live on CartPole, evaluate them and draw their learning curve.
+/// Train agents for twelve serverless functions, play them against autoscalers, and report.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// Everything random follows from it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: u64,
-    /// Agents to train at once.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    agents: u32,
-    /// Steps of each agent.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(2048..=100_000_000))]
-    steps: u64,
+    /// Episodes of each agent.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    episodes: u64,
+    /// Seeds of the comparison.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    trials: u64,
 }
 
-const GOAL: f64 = 475.0;
+/// Whom the agents are compared with.
+const RIVALS: [&str; 2] = ["hpa+vpa", "ensure"];
+
+/// Steps of an episode, and a round of the live view: something moves at once.
+const EPISODE_STEPS: u64 = 50;
+const ROUND_STEPS: u64 = 500;
+
+/// Seeds of the comparison begin here, far from those of training.
+const FIRST_TRIAL: u64 = 1_000_000;
 
 pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
+    let config = config(arguments)?;
+    let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
     say!(
-        "{} agents learn to balance a pole on a cart, each from nothing and by itself.\n\
-         A perfect score is 500 steps; {GOAL} counts as solved. Ctrl-C stops early.\n",
-        arguments.agents
+        "Twelve serverless functions, each with a latency objective. An agent for each learns, from\n\
+         nothing and by itself, to keep the objective with few containers and little memory.\n\
+         Then all of them share a cluster at {:.0} % load. Ctrl-C stops early.\n",
+        100.0 * plan.mean_load()
     );
+    let folder = RunFolder::next_free(Path::new("runs"), "demo");
+    let mut view = LiveView::new(false)?;
+    let learned = folder.join("agents");
+    let training = Training::start(config.clone(), &learned, ExtraWriters::default())?;
+    let summary = training.run(&mut view)?;
+    let seconds = summary.timing["elapsed_s"].as_f64().unwrap_or(0.0);
+    say!("learnt in {seconds:.1} s; now against the autoscalers, on requests none of them has met");
+
+    let (candidates, _) = load_candidates(&learned)?;
+    let (name, sampling) = ("learned".to_owned(), Sampling::Greedy);
+    let mut controllers = vec![Controllers::Learned { name, candidates, sampling }];
+    for name in RIVALS {
+        controllers.push(Controllers::parse(name, Sampling::Greedy)?);
+    }
+    let mut finished = Vec::new();
+    for controllers in controllers {
+        let simulation = Simulation {
+            plan: plan.clone(),
+            scenario: Scenario::Together,
+            controllers,
+            duration: SimDuration::from_secs(1000),
+        };
+        finished.push(play(&simulation, &config, &folder, arguments.trials)?);
+    }
+    print_records(Output::Table, &finished.iter().map(row).collect::<Vec<_>>());
+
+    let report = folder.join("report.html");
+    let mut runs: Vec<PathBuf> = finished.iter().map(|run| run.path.clone()).collect();
+    runs.push(learned);
+    write_report(&runs, Some("Twelve functions, three ways to run them"), &report)?;
+    print(&format!("\nreport      {}\nrun folders {}\n", report.display(), folder.display()));
+    Ok(Ending::Done)
+}
+
+fn config(arguments: &DemoArguments) -> anyhow::Result<RunConfig> {
     let flag = |key: &str, value: String| (key.to_owned(), value, format!("of the demo, {key}"));
     let flags = vec![
-        flag("run.algorithm", "ppo".to_owned()),
-        flag("run.env", "classic/cartpole-v1".to_owned()),
+        flag("run.preset", "s-rl".to_owned()),
+        flag("run.env", "faas/function-v1".to_owned()),
         flag("run.seed", arguments.seed.to_string()),
-        flag("run.agents", arguments.agents.to_string()),
-        flag("run.steps", arguments.steps.to_string()),
+        flag("run.agents", "12".to_owned()),
+        flag("run.steps", (arguments.episodes * EPISODE_STEPS).to_string()),
+        flag("run.log_every", ROUND_STEPS.to_string()),
+        flag("faas.reward", "cost".to_owned()),
     ];
-    let config = Settings::resolve(&UserLayers { flags, ..UserLayers::default() })?.validate()?;
-    let path = RunFolder::next_free(Path::new("runs"), "demo");
-    let mut view = LiveView::new(false)?;
-    let training = Training::start(config, &path, ExtraWriters::default())?;
-    let summary = training.run(&mut view)?;
+    Ok(Settings::resolve(&UserLayers { flags, ..UserLayers::default() })?.validate()?)
+}
 
-    let evaluation = EvaluationConfig {
-        episodes: 100,
-        seed: 1,
-        sampling: Sampling::Greedy,
-        kernel: Kernel::best(),
+fn play(
+    simulation: &Simulation,
+    config: &RunConfig,
+    folder: &Path,
+    trials: u64,
+) -> anyhow::Result<FinishedSimulation> {
+    let seeds = (FIRST_TRIAL..FIRST_TRIAL + trials).collect();
+    let facts = simulation.facts(Vec::new(), seeds);
+    let view = CountView::new("windows", false)?;
+    let finished = run_simulation(
+        simulation,
+        &facts,
+        &config.toml,
+        &folder.join(format!("sim-{}", facts.policy)),
+        &|done, total| view.show(done, total),
+        view.interruption(),
+    )?;
+    view.finish();
+    Ok(finished)
+}
+
+/// The figures that people look at first.
+fn row(run: &FinishedSimulation) -> Value {
+    let all = summary_record(run);
+    let misses = match all["miss_interval"].as_f64() {
+        Some(interval) => {
+            format!("{:.1} +- {interval:.1}", all["miss_pct"].as_f64().unwrap_or(0.0))
+        }
+        None => format!("{:.1}", all["miss_pct"].as_f64().unwrap_or(0.0)),
     };
-    let evaluations = evaluate(load_policies(&path)?, &evaluation)?;
-    let records: Vec<_> = evaluations
-        .iter()
-        .map(|evaluation| {
-            let reached = evaluation.summary();
-            json!({
-                "agent": evaluation.name,
-                "return_mean": reached.mean,
-                "worst": reached.min,
-                "best": reached.max,
-                "solved": if reached.mean >= GOAL { "yes" } else { "no" },
-            })
-        })
-        .collect();
-    say!("\n100 episodes of each policy that was learnt, on worlds it has never met:");
-    print_records(Output::Table, &records);
-
-    let folder = RunFolder::open(&path)?;
-    let picture = folder.file("curve.svg");
-    let title = format!("{} agents learn to balance a pole", arguments.agents);
-    draw_curves(&title, &read_curves(std::slice::from_ref(&folder))?, &[GOAL], &picture)?;
-    let seconds = summary.timing["elapsed_s"].as_f64().unwrap_or(0.0);
-    print(&format!(
-        "\ntrained in {seconds:.1} s\nlearning curve  {}\nrun folder      {}\n",
-        picture.display(),
-        path.display()
-    ));
-    Ok(Ending::Done)
+    json!({
+        "policy": all["policy"],
+        "misses_pct": misses,
+        "p99_over_objective": all["p99_over_slo"],
+        "container_seconds": all["container_s"].as_f64().map(f64::round),
+        "memory_gib_seconds": all["memory_gib_s"].as_f64().map(f64::round),
+        "starts": all["cold_starts"],
+    })
 }

@@ -1,8 +1,8 @@
 //! `homeostat env`.
 
 use clap::Subcommand;
-use homeostat_env::{check_env, check_multi_agent_env, make, make_multi_agent, specs};
-use homeostat_lab::Error;
+use homeostat_env::{check_env, check_multi_agent_env};
+use homeostat_lab::{Error, Worlds};
 use serde_json::json;
 
 use crate::Ending;
@@ -32,14 +32,16 @@ pub(crate) enum EnvCommand {
 pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
     match command {
         EnvCommand::List { output } => {
-            let records: Vec<_> = specs()
+            let worlds = Worlds::default_for("faas/fleet-v1")?;
+            let records: Vec<_> = worlds
+                .specs()
                 .iter()
                 .map(|spec| {
                     json!({
                         "id": spec.id.to_string(),
                         "observation": describe_space(&spec.observation),
                         "action": describe_space(&spec.action),
-                        "agents": if make_multi_agent(&spec.id.to_string()).is_ok() { "many" } else { "one" },
+                        "agents": if worlds.make_multi_agent(&spec.id.to_string()).is_ok() { "many" } else { "one" },
                         "steps": spec.time_limit,
                         "summary": spec.card.summary,
                     })
@@ -48,18 +50,20 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
             print_records(*output, &records);
         }
         EnvCommand::Card { id } => {
-            let spec = match make_multi_agent(id) {
+            let worlds = Worlds::default_for(id)?;
+            let spec = match worlds.make_multi_agent(id) {
                 Ok(shared) => shared.spec().clone(),
-                Err(_) => make(id).map_err(Error::from)?.spec().clone(),
+                Err(_) => worlds.make(id, 0).map_err(Error::from)?.spec().clone(),
             };
             print(&spec.describe());
         }
         EnvCommand::Check { id } => {
-            let findings = if make_multi_agent(id).is_ok() {
-                check_multi_agent_env(&|| make_multi_agent(id).expect("made above"))
+            let worlds = Worlds::default_for(id)?;
+            let findings = if worlds.make_multi_agent(id).is_ok() {
+                check_multi_agent_env(&|| worlds.make_multi_agent(id).expect("made above"))
             } else {
-                make(id).map_err(Error::from)?;
-                check_env(&|| make(id).expect("made above"))
+                worlds.make(id, 0).map_err(Error::from)?;
+                check_env(&|| worlds.make(id, 0).expect("made above"))
             };
             if !findings.is_empty() {
                 let lines: Vec<_> = findings

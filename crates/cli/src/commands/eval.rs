@@ -1,12 +1,11 @@
 //! `homeostat eval`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
-use homeostat_lab::{Evaluation, EvaluationConfig, RunFolder, Summary, evaluate};
+use homeostat_lab::{Evaluation, EvaluationConfig, Summary, evaluate, load_candidates};
 use homeostat_nn::Kernel;
-use homeostat_rl::{Policy, Sampling};
+use homeostat_rl::Sampling;
 use serde_json::{Value, json};
 
 use crate::Ending;
@@ -49,14 +48,14 @@ pub(crate) struct EvalArguments {
 pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
     let thresholds = parse_thresholds(&arguments.fail_if)?;
     use_threads(arguments.threads)?;
-    let policies = load_policies(&arguments.run)?;
+    let (candidates, worlds) = load_candidates(&arguments.run)?;
     let config = EvaluationConfig {
         episodes: arguments.episodes,
         seed: arguments.seed,
         sampling: if arguments.stochastic { Sampling::Stochastic } else { Sampling::Greedy },
         kernel: Kernel::best(),
     };
-    let evaluations = evaluate(policies, &config)?;
+    let evaluations = evaluate(candidates, &worlds, &config)?;
     let figures = summary_record(&evaluations, arguments.episodes);
     if arguments.per_agent {
         print_records(arguments.output, &evaluations.iter().map(agent_record).collect::<Vec<_>>());
@@ -64,31 +63,6 @@ pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
         print_record(arguments.output, &figures);
     }
     crossed(&thresholds, &figures)
-}
-
-/// The policies of a run folder, or the one of a file.
-pub(crate) fn load_policies(path: &Path) -> anyhow::Result<Vec<(String, Policy)>> {
-    let files = if path.is_file() {
-        vec![path.to_owned()]
-    } else {
-        RunFolder::open(path)?.policy_files()?
-    };
-    if files.is_empty() {
-        return Err(homeostat_lab::Error::NoPolicies { path: path.to_owned() }.into());
-    }
-    files
-        .iter()
-        .map(|file| {
-            let failed = || format!("failed to load policy {}", file.display());
-            let bytes = std::fs::read(file).with_context(failed)?;
-            let policy = Policy::from_bytes(&bytes).with_context(failed)?;
-            let name = file
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            Ok((name, policy))
-        })
-        .collect()
 }
 
 /// All agents together. With several agents the interval is that of their means:

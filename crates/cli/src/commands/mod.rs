@@ -1,9 +1,15 @@
 //! One file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod env;
 pub(crate) mod eval;
 pub(crate) mod plot;
+pub(crate) mod report;
+pub(crate) mod reproduce;
+pub(crate) mod sim;
+pub(crate) mod trace;
 pub(crate) mod train;

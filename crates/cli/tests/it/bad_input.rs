@@ -32,7 +32,8 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("train dqn --env classic/pendulum-v1", "dqn cannot learn on classic/pendulum-v1");
     check("train ddpg", "ddpg cannot learn on classic/cartpole-v1");
     check("train q-learning", "try ppo or dqn");
-    check("train ppo --env toy/roll-call-v1", "toy/roll-call-v1 is shared by many agents");
+    check("train ppo --env toy/roll-call-v1", "ppo.lanes = 8 (from default) is out of range");
+    check("train ppo --env faas/fleet-v1 --agents 3", "faas/fleet-v1 is shared by 12 agents");
     check("env card nowhere", "unknown environment `nowhere`");
     check("eval nowhere", "nowhere is not a run folder: it does not exist");
     check("plot nowhere", "nowhere is not a run folder");

@@ -62,8 +62,11 @@ fn every_command_in_the_documents_exists() {
                 .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
                 .take(2)
                 .collect();
-            let depth =
-                if matches!(verbs.first(), Some(&("env" | "config" | "bench"))) { 2 } else { 1 };
+            let depth = if matches!(verbs.first(), Some(&("env" | "config" | "bench" | "trace"))) {
+                2
+            } else {
+                1
+            };
             let help = place.call(&format!("{} --help", verbs[..depth.min(verbs.len())].join(" ")));
             assert_eq!(help.code, Some(0), "{}: homeostat {line}: {}", page.display(), help.stderr);
             for flag in words.iter().filter(|word| word.starts_with("--")) {

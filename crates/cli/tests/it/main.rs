@@ -3,9 +3,14 @@
 
 mod architecture;
 mod bad_input;
+mod calibrate;
 mod command_line;
+mod compare;
 mod documents;
 mod durability;
 mod homeostat;
+mod joint;
 mod peers;
+mod report;
 mod reproducible;
+mod trace;

@@ -1,6 +1,9 @@
-//! Benchmarks that users repeat: what is timed, what is counted, and a checksum
-//! that proves the work was done.
+//! Speed, measured by commands that users can repeat.
 
 mod learn;
+mod on_demand;
+mod sim;
 
 pub use learn::{LearnBench, LearnReport, UpdateTiming};
+pub use on_demand::{OnDemandBench, OnDemandReport};
+pub use sim::{AgentSpeeds, AzureDay, RequestSpeeds, SimBench, SimReport, SrlSpeed};

@@ -1,7 +1,9 @@
 //! Every algorithm masters a control task: five agents with seeds of their own,
 //! each from nothing, judged on worlds they have not met.
 
-use homeostat_lab::{EvaluationConfig, Settings, Summary, Trainer, UserLayers, evaluate};
+use homeostat_lab::{
+    Candidate, EvaluationConfig, Settings, Summary, Trainer, UserLayers, evaluate,
+};
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
 
@@ -21,15 +23,18 @@ fn returns(algorithm: &str, env: &str, steps: u64) -> Vec<f64> {
     let mut trainer = Trainer::new(&config).unwrap();
     let (rounds, _) = trainer.round(steps);
     assert!(rounds.iter().all(|round| round.stopped.is_none()), "{rounds:?}");
-    let policies =
-        trainer.policies().into_iter().map(|(agent, policy)| (agent.to_string(), policy)).collect();
+    let candidates = trainer.policies().into_iter().map(|(agent, policy)| Candidate {
+        name: agent.to_string(),
+        agent: agent.number(),
+        policy,
+    });
     let evaluation = EvaluationConfig {
         episodes: 100,
         seed: 9,
         sampling: Sampling::Greedy,
         kernel: Kernel::best(),
     };
-    evaluate(policies, &evaluation)
+    evaluate(candidates.collect(), &config.worlds, &evaluation)
         .unwrap()
         .iter()
         .map(|evaluation| evaluation.summary().mean)

@@ -2,3 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod control_tasks;
+mod joint_training;
+mod measured_table;
+mod sample;
+mod simulation;
+mod trace_files;
+mod traffic;

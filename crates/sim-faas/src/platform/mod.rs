@@ -130,10 +130,10 @@ impl Platform {
         let function = &mut self.functions[id.0];
         function.is_gone = true;
         function.wanted.replicas = 0;
-        let lost = function.waiting.len() as u64;
-        function.waiting.clear();
-        function.window.failed += lost;
-        function.window.missed += lost;
+        let lost = std::mem::take(&mut function.waiting).len();
+        for _ in 0..lost {
+            self.count_failure(id.0);
+        }
         self.arrivals.clear(id.0);
         self.match_wanted(id.0);
         Ok(())

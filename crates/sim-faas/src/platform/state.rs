@@ -242,6 +242,6 @@ pub struct Totals {
     pub container_s: f64,
     /// Memory set aside, in GiB-seconds.
     pub memory_gib_s: f64,
-    /// Latency of answered and given-up requests.
+    /// Latency of settled requests; those given up or lost have that of the timeout.
     pub latency: Histogram,
 }

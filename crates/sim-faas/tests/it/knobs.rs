@@ -110,6 +110,7 @@ fn too_little_memory_means_waiting_without_cpu_and_far_too_little_the_end() {
     platform.run_until(at(9.0));
     let window = platform.close_window(id);
     assert_eq!((window.failed, window.missed, window.observation.oom_kills), (1, 1, 1));
+    close(window.observation.latency.unwrap().seconds(), 20.0, 1e-6);
     assert_eq!(window.observation.replicas.len(), 1, "another container takes its place");
 }
 

@@ -1,0 +1,241 @@
+//! `homeostat compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use homeostat_lab::compare::{
+    ComparedRun, Comparison, OpenedRun, RunKind, Scope, Verdict, signed, with_interval,
+};
+use homeostat_lab::simulate::FinishedSimulation;
+use homeostat_lab::{Error, Threshold};
+use serde_json::{Map, Value, json};
+
+use crate::Ending;
+use crate::commands::train::parse_thresholds;
+use crate::output::{Output, print, print_records};
+
+/// Hold runs against each other: means with intervals, and what their differences show.
+#[derive(Args)]
+#[command(
+    after_help = "Simulations are compared seed by seed, trainings by Welch's interval over their agents. A\ndifference is called better or worse only where its 95 % interval excludes zero. With\n--fail-if every run but the baseline is checked; `better` and `worse` count what was shown.\n\nExamples:\n  homeostat compare runs/sim-hpa+vpa runs/sim-ensure\n  homeostat compare runs/sim-* --baseline runs/sim-none --per-function\n  homeostat compare runs/before runs/after --fail-if 'worse > 0'      for CI: exit code 99 if it is"
+)]
+pub(crate) struct CompareArguments {
+    /// Run folders, all of simulations or all of trainings.
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// The run that the others are held against; by default the first.
+    #[arg(long, value_name = "RUN")]
+    baseline: Option<PathBuf>,
+    /// Compare even if the runs played different worlds.
+    #[arg(long)]
+    anyway: bool,
+    /// A row for each function of simulations.
+    #[arg(long)]
+    per_function: bool,
+    /// Exit with 99 if a run crosses this, as 'miss_pct_difference > 0'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Ending> {
+    let thresholds = parse_thresholds(&arguments.fail_if)?;
+    let mut paths = arguments.runs.clone();
+    let baseline = match &arguments.baseline {
+        None => 0,
+        Some(path) => paths.iter().position(|other| other == path).unwrap_or_else(|| {
+            paths.insert(0, path.clone());
+            0
+        }),
+    };
+    let runs = paths.iter().map(|path| OpenedRun::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let total = Comparison::new(&runs, baseline)?;
+    if !arguments.anyway {
+        total.refuse_different_worlds()?;
+    }
+    for world in &total.worlds {
+        say!("warning: the runs played different worlds: {world}");
+    }
+    if arguments.per_function {
+        let scopes = per_function(&runs, baseline)?;
+        show(arguments.output, &scopes);
+    } else {
+        show(arguments.output, &[(None, total.clone())]);
+    }
+    crossed(&thresholds, &total)
+}
+
+/// A comparison for each function of the baseline, with its name.
+fn per_function(
+    runs: &[OpenedRun],
+    baseline: usize,
+) -> anyhow::Result<Vec<(Option<String>, Comparison)>> {
+    let simulations: Vec<&FinishedSimulation> =
+        runs.iter().filter_map(OpenedRun::simulation).collect();
+    if simulations.is_empty() {
+        let reason =
+            "trainings have no functions: leave --per-function out, or name simulations".to_owned();
+        return Err(Error::Incomparable { reason }.into());
+    }
+    let functions = simulations[baseline].outcomes.iter().flat_map(|outcome| &outcome.functions);
+    let mut names: Vec<(usize, &str)> =
+        functions.map(|function| (function.number, function.name.as_str())).collect();
+    names.sort();
+    names.dedup();
+    let scopes = names.into_iter().filter_map(|(number, name)| {
+        let scope = Scope::Function(number);
+        let comparison = Comparison::of_simulations(&simulations, baseline, scope)?;
+        Some((Some(name.to_owned()), comparison))
+    });
+    Ok(scopes.collect())
+}
+
+fn show(output: Output, scopes: &[(Option<String>, Comparison)]) {
+    if output != Output::Table {
+        let records: Vec<Value> = scopes
+            .iter()
+            .flat_map(|(name, comparison)| {
+                let places = 0..comparison.runs.len();
+                places.map(move |place| record(comparison, place, name.as_deref()))
+            })
+            .collect();
+        print_records(output, &records);
+        return;
+    }
+    let figures: Vec<Value> = scopes
+        .iter()
+        .flat_map(|(name, comparison)| {
+            comparison.runs.iter().map(move |run| figures_row(comparison, run, name.as_deref()))
+        })
+        .collect();
+    print_records(output, &figures);
+    let differences: Vec<Value> = scopes
+        .iter()
+        .flat_map(|(name, comparison)| {
+            let runs = comparison.runs.iter().flat_map(differences_rows);
+            runs.map(move |row| with_function(row, name.as_deref()))
+        })
+        .collect();
+    let Some((_, first)) = scopes.first() else { return };
+    print(&format!("\n{}\n", against(first)));
+    print_records(output, &differences);
+}
+
+/// What the second table holds.
+fn against(comparison: &Comparison) -> String {
+    let base = &comparison.runs[comparison.baseline].label;
+    if comparison.kind == RunKind::Training {
+        return format!("differences from {base}, Welch's 95 % interval over agents");
+    }
+    let others =
+        comparison.runs.iter().enumerate().filter(|(place, _)| *place != comparison.baseline);
+    let fewest = others.map(|(_, run)| run.common).min().unwrap_or(0);
+    match fewest {
+        0 => {
+            format!("differences from {base}: a run has no seed in common with it, and is left out")
+        }
+        1 => format!("differences from {base}: one common seed has no interval; play at least two"),
+        count => format!("differences from {base}, 95 % interval over {count} common seeds"),
+    }
+}
+
+fn figures_row(comparison: &Comparison, run: &ComparedRun, function: Option<&str>) -> Value {
+    // A table has room for what people ask first; programs get everything.
+    const SHOWN: [(&str, &str); 9] = [
+        ("return_mean", "return"),
+        ("miss_pct", "missed %"),
+        ("p99_over_slo", "p99/slo"),
+        ("preservation", "preservation"),
+        ("cpu_utilisation", "cpu use"),
+        ("memory_utilisation", "memory use"),
+        ("container_s", "container-s"),
+        ("memory_gib_s", "memory gib-s"),
+        ("cold_starts", "cold starts"),
+    ];
+    let mut row = Map::new();
+    row.insert("run".to_owned(), json!(run.label));
+    let trials = if comparison.kind == RunKind::Training { "agents" } else { "seeds" };
+    row.insert(trials.to_owned(), json!(run.trials));
+    for (key, heading) in SHOWN {
+        if let Some((_, summary)) = run.figures.iter().find(|(metric, _)| metric.key == key) {
+            let text = with_interval(summary.mean, summary.interval());
+            row.insert(heading.to_owned(), json!(text));
+        }
+    }
+    with_function(Value::Object(row), function)
+}
+
+fn differences_rows(run: &ComparedRun) -> Vec<Value> {
+    let rows = run.differences.iter().map(|difference| {
+        json!({
+            "run": run.label,
+            "figure": difference.metric.label,
+            "difference": signed(difference.mean, difference.interval),
+            "shows": difference.verdict().to_string(),
+        })
+    });
+    rows.collect()
+}
+
+/// The row with its function in front, if it is of one.
+fn with_function(row: Value, function: Option<&str>) -> Value {
+    let Some(function) = function else { return row };
+    let mut fields = Map::new();
+    fields.insert("function".to_owned(), json!(function));
+    fields.extend(row.as_object().cloned().unwrap_or_default());
+    Value::Object(fields)
+}
+
+/// Everything of one run, flat: figures, their intervals, and what differs.
+fn record(comparison: &Comparison, place: usize, function: Option<&str>) -> Value {
+    let run = &comparison.runs[place];
+    let mut fields = Map::new();
+    fields.insert("run".to_owned(), json!(run.path.display().to_string()));
+    fields.insert("policy".to_owned(), json!(run.label));
+    let trials = if comparison.kind == RunKind::Training { "agents" } else { "seeds" };
+    fields.insert(trials.to_owned(), json!(run.trials));
+    for (metric, summary) in &run.figures {
+        fields.insert(metric.key.to_owned(), json!(summary.mean));
+        fields.insert(format!("{}_interval", metric.key), json!(summary.interval()));
+    }
+    let base = &comparison.runs[comparison.baseline].path;
+    fields.insert("baseline".to_owned(), json!(base.display().to_string()));
+    // Every row has every field, as a table of commas must.
+    let compared =
+        run.figures.iter().map(|(metric, _)| *metric).filter(|metric| metric.is_compared);
+    for metric in compared {
+        let found = run.differences.iter().find(|difference| difference.metric == metric);
+        fields.insert(format!("{}_difference", metric.key), json!(found.map(|found| found.mean)));
+        fields.insert(
+            format!("{}_difference_interval", metric.key),
+            json!(found.and_then(|found| found.interval)),
+        );
+        fields.insert(
+            format!("{}_shows", metric.key),
+            json!(found.map(|found| found.verdict().to_string())),
+        );
+    }
+    let count = |verdict: Verdict| {
+        run.differences.iter().filter(|difference| difference.verdict() == verdict).count()
+    };
+    fields.insert("better".to_owned(), json!(count(Verdict::Better)));
+    fields.insert("worse".to_owned(), json!(count(Verdict::Worse)));
+    with_function(Value::Object(fields), function)
+}
+
+/// Whether a run other than the baseline crosses a threshold; says which.
+fn crossed(thresholds: &[Threshold], comparison: &Comparison) -> anyhow::Result<Ending> {
+    let mut ending = Ending::Done;
+    for place in (0..comparison.runs.len()).filter(|place| *place != comparison.baseline) {
+        let figures = record(comparison, place, None);
+        for threshold in thresholds {
+            if threshold.is_crossed_by(&figures)? {
+                say!("threshold crossed by {}: {threshold}", comparison.runs[place].label);
+                ending = Ending::ThresholdCrossed;
+            }
+        }
+    }
+    Ok(ending)
+}

@@ -1,0 +1,32 @@
+//! `homeostat report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use homeostat_lab::write_report;
+
+use crate::Ending;
+use crate::output::print;
+
+/// Write one self-contained page about runs: answer, pictures, decisions, settings.
+#[derive(Args)]
+#[command(
+    after_help = "The page needs no network and no other file. The first simulation is the one that others\nare held against.\n\nExamples:\n  homeostat report runs/sim-hpa+vpa runs/sim-ensure --out ensure.html\n  homeostat report runs/ppo-* runs/sim-* --title 'What the learners bought'"
+)]
+pub(crate) struct ReportArguments {
+    /// Run folders of simulations and trainings.
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// The page.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// The title; by default the names of the policies.
+    #[arg(long)]
+    title: Option<String>,
+}
+
+pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Ending> {
+    write_report(&arguments.runs, arguments.title.as_deref(), &arguments.out)?;
+    print(&format!("{}\n", arguments.out.display()));
+    Ok(Ending::Done)
+}

@@ -1,0 +1,313 @@
+//! `homeostat sim` and `homeostat replay`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use homeostat_core::SimDuration;
+use homeostat_lab::simulate::{
+    Controllers, FinishedSimulation, Scenario, Simulation, TraceFiles, TraceScenario,
+    run_simulation,
+};
+use homeostat_lab::{Error, RunFolder, Settings, Summary, Threshold, UserLayers};
+use homeostat_rl::Sampling;
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::commands::train::{crossed, parse_thresholds};
+use crate::options::{SeedList, SettingOptions, duration, use_threads};
+use crate::output::{Output, print_record, print_records};
+use crate::progress::CountView;
+
+/// The environment whose settings a simulation uses.
+const ENV: &str = "faas/fleet-v1";
+
+/// Play controllers on a simulated system, without learning.
+#[derive(Subcommand)]
+pub(crate) enum SimCommand {
+    /// Functions on a serverless platform.
+    #[command(
+        after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v1-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'miss_pct > 5'      for CI: exit code 99 if it is"
+    )]
+    Faas(Box<FaasArguments>),
+}
+
+#[derive(Args)]
+pub(crate) struct FaasArguments {
+    /// Who controls the functions: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, vpa, none,
+    /// random, on-demand, a run folder or a .policy file.
+    #[arg(long, value_name = "POLICY")]
+    policy: String,
+    /// fluctuating, poisson, diurnal, bursty or spike; short for --set faas.load=...
+    #[arg(long, conflicts_with = "trace")]
+    load: Option<String>,
+    /// Requests per minute of functions, in the format of the Azure trace of 2019; plain,
+    /// .zst, .gz or .zip.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Run times of the trace's functions; drawn from a model of that trace otherwise.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    durations: Option<PathBuf>,
+    /// Memory of the trace's functions; drawn from a model of that trace otherwise.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    memory: Option<PathBuf>,
+    /// How long to play: seconds, or with a unit, as 90s, 20m or 2h.
+    #[arg(long, value_parser = duration, default_value = "500s")]
+    duration: SimDuration,
+    /// Each function on a platform of its own.
+    #[arg(long, conflicts_with = "trace")]
+    alone: bool,
+    /// Seeds: one, a list as 1,4,9, or a range with both ends, as 1..5.
+    #[arg(long, default_value = "1", value_name = "SEEDS")]
+    seeds: SeedList,
+    #[command(flatten)]
+    play: PlayOptions,
+}
+
+/// How to play, and what to show of it.
+#[derive(Args)]
+struct PlayOptions {
+    /// A learned policy draws its actions instead of taking the most probable.
+    #[arg(long)]
+    stochastic: bool,
+    /// A file of settings in TOML; `homeostat config default` prints a commented one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any setting of the world, as faas.cores_per_node=5; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The run folder; by default a new one under runs/.
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// A row for each function instead of the summary.
+    #[arg(long)]
+    per_function: bool,
+    /// Exit with 99 if the summary crosses this, as 'miss_pct > 5'; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+    /// Worker threads; results do not depend on it.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// No progress, only the result.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Play a recorded simulation again with another policy: the same functions, the same
+/// requests, the same seeds.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v1-seed1"
+)]
+pub(crate) struct ReplayArguments {
+    /// The run folder of a simulation.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Who controls the functions instead.
+    #[arg(long, value_name = "POLICY")]
+    policy: String,
+    #[command(flatten)]
+    play: PlayOptions,
+}
+
+pub(crate) fn run(command: &SimCommand) -> anyhow::Result<Ending> {
+    let SimCommand::Faas(arguments) = command;
+    let FaasArguments { play, trace, .. } = &**arguments;
+    let thresholds = parse_thresholds(&play.fail_if)?;
+    use_threads(play.threads)?;
+    let mut set = play.set.clone();
+    set.extend(arguments.load.iter().map(|load| format!("faas.load={load}")));
+    let options = SettingOptions {
+        env: Some(ENV.to_owned()),
+        config: play.config.clone(),
+        set,
+        ..SettingOptions::default()
+    };
+    let settings = options.resolve()?;
+    let files = trace.as_ref().map(|counts| TraceFiles {
+        counts: counts.clone(),
+        durations: arguments.durations.clone(),
+        memory: arguments.memory.clone(),
+    });
+    let game = Game {
+        policy: &arguments.policy,
+        files,
+        alone: arguments.alone,
+        duration: arguments.duration,
+        seeds: arguments.seeds.0.clone(),
+    };
+    let finished = game.play(&settings, play)?;
+    show(&[&finished], play)?;
+    finish(&finished, &thresholds)
+}
+
+/// Plays a recorded simulation with another policy.
+pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
+    let play = &arguments.play;
+    let thresholds = parse_thresholds(&play.fail_if)?;
+    use_threads(play.threads)?;
+    let before = FinishedSimulation::open(&arguments.run)?;
+    let facts = &before.facts;
+    let settings = recorded_settings(&arguments.run)?;
+    let files = facts.trace.first().map(|counts| TraceFiles {
+        counts: counts.clone(),
+        durations: facts.trace.get(1).cloned(),
+        memory: facts.trace.get(2).cloned(),
+    });
+    let game = Game {
+        policy: &arguments.policy,
+        files,
+        alone: facts.scenario == "alone",
+        duration: SimDuration::from_seconds(facts.duration_s).map_err(Error::from)?,
+        seeds: facts.seeds.clone(),
+    };
+    let finished = game.play(&settings, play)?;
+    show(&[&before, &finished], play)?;
+    finish(&finished, &thresholds)
+}
+
+/// The settings that a run was played with.
+fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
+    let folder = RunFolder::open(run)?;
+    let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
+    let file = Some((folder.file("config.toml").display().to_string(), text));
+    Ok(Settings::resolve(&UserLayers { file, ..UserLayers::default() })?)
+}
+
+/// What is to be played, before anything is read.
+struct Game<'a> {
+    policy: &'a str,
+    files: Option<TraceFiles>,
+    alone: bool,
+    duration: SimDuration,
+    seeds: Vec<u64>,
+}
+
+impl Game<'_> {
+    fn play(&self, settings: &Settings, play: &PlayOptions) -> anyhow::Result<FinishedSimulation> {
+        let config = settings.validate()?;
+        let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
+        let controllers = Controllers::parse(self.policy, sampling)?;
+        let view = CountView::new("windows", play.quiet)?;
+        let scenario = match &self.files {
+            Some(files) => {
+                let seed = self.seeds[0];
+                Scenario::Trace(TraceScenario::read(files, seed, &mut |_| {})?)
+            }
+            None if self.alone => Scenario::Alone,
+            None => Scenario::Together,
+        };
+        let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
+        let simulation = Simulation { plan, scenario, controllers, duration: self.duration };
+        let trace = self.files.iter().flat_map(|files| {
+            let optional = [&files.durations, &files.memory];
+            std::iter::once(&files.counts).chain(optional.into_iter().flatten()).cloned()
+        });
+        let facts = simulation.facts(trace.collect(), self.seeds.clone());
+        let name = format!("sim-{}", facts.policy);
+        let path =
+            play.run_dir.clone().unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &name));
+        if !play.quiet {
+            say!(
+                "playing {} on {} functions, {} ({}), {} of {}, into {}",
+                facts.policy,
+                facts.functions,
+                facts.scenario,
+                facts.load,
+                if self.seeds.len() == 1 {
+                    "a seed".to_owned()
+                } else {
+                    format!("{} seeds", self.seeds.len())
+                },
+                self.duration,
+                path.display()
+            );
+        }
+        let finished = run_simulation(
+            &simulation,
+            &facts,
+            &config.toml,
+            &path,
+            &|done, total| view.show(done, total),
+            view.interruption(),
+        )?;
+        view.finish();
+        Ok(finished)
+    }
+}
+
+fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> {
+    if play.per_function {
+        let records: Vec<Value> = runs.iter().flat_map(|run| function_records(run)).collect();
+        print_records(play.output, &records);
+        return Ok(());
+    }
+    let records: Vec<Value> = runs.iter().map(|run| summary_record(run)).collect();
+    match records.as_slice() {
+        [only] => print_record(play.output, only),
+        several => print_records(play.output, several),
+    }
+    Ok(())
+}
+
+fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
+    crossed(thresholds, &summary_record(run))
+}
+
+/// Means over seeds, with the interval of the misses.
+pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
+    let over = |figure: &dyn Fn(&homeostat_lab::simulate::SimulationOutcome) -> f64| {
+        let values: Vec<f64> = run.outcomes.iter().map(figure).collect();
+        Summary::of(&values).expect("a simulation has a seed")
+    };
+    let mean =
+        |figure: &dyn Fn(&homeostat_lab::simulate::SimulationOutcome) -> f64| over(figure).mean;
+    let misses = over(&|outcome| outcome.total.miss_pct);
+    json!({
+        "policy": run.facts.policy,
+        "seeds": run.outcomes.len(),
+        "requests": mean(&|outcome| outcome.total.requests as f64).round(),
+        "miss_pct": misses.mean,
+        "miss_interval": misses.interval(),
+        "p99_over_slo": mean(&|outcome| outcome.total.p99_over_slo),
+        "preservation": mean(&|outcome| outcome.total.preservation),
+        "cpu_utilisation": mean(&|outcome| outcome.total.cpu_utilisation),
+        "memory_utilisation": mean(&|outcome| outcome.total.memory_utilisation),
+        "node_use": mean(&|outcome| outcome.node_use),
+        "container_s": mean(&|outcome| outcome.total.container_s),
+        "memory_gib_s": mean(&|outcome| outcome.total.memory_gib_s),
+        "cold_starts": mean(&|outcome| outcome.total.cold_starts as f64),
+        "refused": run.outcomes.iter().map(|outcome| outcome.refused).sum::<u64>(),
+        "run": run.path.display().to_string(),
+    })
+}
+
+/// Means over seeds of each function.
+fn function_records(run: &FinishedSimulation) -> Vec<Value> {
+    let first = &run.outcomes[0].functions;
+    let records = first.iter().enumerate().map(|(place, function)| {
+        let mean = |figure: &dyn Fn(&homeostat_lab::simulate::Figures) -> f64| {
+            let of = |outcome: &homeostat_lab::simulate::SimulationOutcome| {
+                figure(&outcome.functions[place].figures)
+            };
+            run.outcomes.iter().map(of).sum::<f64>() / run.outcomes.len() as f64
+        };
+        json!({
+            "policy": run.facts.policy,
+            "function": function.name,
+            "requests": mean(&|figures| figures.requests as f64).round(),
+            "slo_ms": function.slo_ms,
+            "p99_ms": mean(&|figures| figures.p99_ms.unwrap_or(0.0)),
+            "miss_pct": mean(&|figures| figures.miss_pct),
+            "preservation": mean(&|figures| figures.preservation),
+            "cpu_utilisation": mean(&|figures| figures.cpu_utilisation),
+            "memory_utilisation": mean(&|figures| figures.memory_utilisation),
+            "container_s": mean(&|figures| figures.container_s),
+            "memory_gib_s": mean(&|figures| figures.memory_gib_s),
+            "oom_kills": mean(&|figures| figures.oom_kills as f64),
+        })
+    });
+    records.collect()
+}

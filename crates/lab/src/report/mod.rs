@@ -1,0 +1,23 @@
+//! One self-contained HTML page about runs: no network, no fonts or scripts from elsewhere,
+//! readable without JavaScript, on paper, on a phone and in the dark.
+//!
+//! Pictures are inline SVG whose horizontal positions are percentages, so that they fill any
+//! width while their letters keep their size. Every text that comes from a file is escaped.
+
+mod axis;
+mod costs;
+mod decisions;
+mod function_dots;
+mod headline;
+mod key;
+mod latency;
+mod learning;
+mod markup;
+mod page;
+mod played;
+mod subject;
+mod svg;
+mod timeline;
+mod windows;
+
+pub use page::write_report;

@@ -1,0 +1,209 @@
+//! Who controls the functions of a simulation: a heuristic, a learned policy, chance, or the
+//! platform itself. All of them go through the one decision path.
+
+use std::path::Path;
+
+use homeostat_core::{Persist, SeedTree, SimDuration, Snapshot, Stream};
+use homeostat_decide::{
+    AllocationBounds, Features, Observation, Policy, PolicyConfig, Proposal, Reason, ScalingAction,
+};
+use homeostat_env::Action;
+use homeostat_nn::Kernel;
+use homeostat_rl::{Sampling, Workspace};
+use homeostat_sim_faas::{FaasPlan, FunctionProfile, heuristic};
+
+use crate::{Candidate, Error, Result, load_candidates, nearest};
+
+/// The names that are no heuristics.
+const NONE: &str = "none";
+const RANDOM: &str = "random";
+const ON_DEMAND: &str = "on-demand";
+
+/// Who controls every function of a simulation.
+#[derive(Debug, Clone)]
+pub enum Controllers {
+    /// A heuristic by name.
+    Heuristic(String),
+    /// A random action in every window.
+    Random,
+    /// The platform itself: containers on demand, ended when idle.
+    OnDemand,
+    /// Policies that were learnt: function k has that of agent k, around again if there are
+    /// more functions than policies.
+    Learned {
+        /// What they are called.
+        name: String,
+        /// The policies.
+        candidates: Vec<Candidate>,
+        /// Most probable actions or draws.
+        sampling: Sampling,
+    },
+}
+
+impl Controllers {
+    /// Every name that [`Controllers::parse`] knows.
+    pub fn names() -> Vec<&'static str> {
+        let mut names = PolicyConfig::names().to_vec();
+        names.retain(|name| *name != "fixed");
+        names.extend([NONE, RANDOM, ON_DEMAND]);
+        names
+    }
+
+    /// A name, a run folder or a policy file.
+    pub fn parse(text: &str, sampling: Sampling) -> Result<Self> {
+        match text {
+            NONE => return Ok(Self::Heuristic("fixed".to_owned())),
+            RANDOM => return Ok(Self::Random),
+            ON_DEMAND => return Ok(Self::OnDemand),
+            name if PolicyConfig::by_name(name).is_ok() => {
+                return Ok(Self::Heuristic(name.to_owned()));
+            }
+            _ => {}
+        }
+        let path = Path::new(text);
+        if !path.exists() {
+            let names = Self::names();
+            let hint = nearest(text, names.iter().copied());
+            return Err(Error::OutOfRange {
+                key: "policy".to_owned(),
+                value: text.to_owned(),
+                source_text: "flag --policy".to_owned(),
+                expected: format!(
+                    "it is no file or run, and no name of {}{hint}",
+                    names.join(", ")
+                ),
+            });
+        }
+        let (candidates, _) = load_candidates(path)?;
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Ok(Self::Learned { name: stem.unwrap_or_else(|| text.to_owned()), candidates, sampling })
+    }
+
+    /// What to call it in tables.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Heuristic(name) if name == "fixed" => NONE,
+            Self::Heuristic(name) | Self::Learned { name, .. } => name,
+            Self::Random => RANDOM,
+            Self::OnDemand => ON_DEMAND,
+        }
+    }
+
+    /// The controller of the function with this number.
+    pub(crate) fn build(
+        &self,
+        number: usize,
+        profile: &FunctionProfile,
+        plan: &FaasPlan,
+        seeds: &SeedTree,
+    ) -> Result<Box<dyn Policy>> {
+        let rng = seeds.stream(&format!("controller/{number}"));
+        Ok(match self {
+            Self::Heuristic(name) => heuristic(name, plan, profile)?.build()?,
+            Self::OnDemand => PolicyConfig::by_name("fixed")?.build()?,
+            Self::Random => Box::new(RandomPolicy { bounds: *plan.bounds(), rng }),
+            Self::Learned { candidates, sampling, .. } => {
+                let candidate = &candidates[number % candidates.len()];
+                Box::new(LearnedPolicy::new(candidate, plan, *sampling, rng)?)
+            }
+        })
+    }
+}
+
+/// How long a platform that scales itself keeps an idle container: OpenWhisk's default.
+pub(crate) const KEEP_ALIVE: SimDuration = SimDuration::from_secs(600);
+
+/// A learned policy as a controller: it reads the features and answers with an action.
+pub struct LearnedPolicy {
+    name: String,
+    policy: homeostat_rl::Policy,
+    sampling: Sampling,
+    features: Features,
+    rng: Stream,
+    workspace: Workspace,
+}
+
+impl LearnedPolicy {
+    /// Refuses a policy whose world has other observations.
+    pub fn new(
+        candidate: &Candidate,
+        plan: &FaasPlan,
+        sampling: Sampling,
+        rng: Stream,
+    ) -> Result<Self> {
+        let env = candidate.policy.env();
+        if !["faas/function-v1", "faas/shared-v1", "faas/fleet-v1"].contains(&env) {
+            return Err(Error::BadPolicy {
+                path: candidate.name.clone().into(),
+                reason: format!("it was trained on {env}, and scales nothing"),
+            });
+        }
+        Ok(Self {
+            name: candidate.name.clone(),
+            policy: candidate.policy.clone(),
+            sampling,
+            features: Features::new(*plan.bounds()),
+            rng,
+            workspace: Workspace::new(Kernel::best()),
+        })
+    }
+}
+
+impl Policy for LearnedPolicy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn propose(&mut self, obs: &Observation) -> Proposal {
+        let features = self.features.observe(obs);
+        let mut action = Action::Discrete(0);
+        self.policy.act(&features, self.sampling, &mut self.rng, &mut action, &mut self.workspace);
+        let chosen = action.discrete().and_then(ScalingAction::from_index);
+        propose(chosen.unwrap_or(ScalingAction::Hold), obs, self.features.bounds())
+    }
+}
+
+impl Persist for LearnedPolicy {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.features.save(&format!("{name}/features"), out);
+        self.rng.save(&format!("{name}/rng"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.features.load(&format!("{name}/features"), from)?;
+        self.rng.load(&format!("{name}/rng"), from)
+    }
+}
+
+/// A random action in every window.
+struct RandomPolicy {
+    bounds: AllocationBounds,
+    rng: Stream,
+}
+
+impl Policy for RandomPolicy {
+    fn name(&self) -> &str {
+        RANDOM
+    }
+
+    fn propose(&mut self, obs: &Observation) -> Proposal {
+        let action = ScalingAction::ALL[self.rng.below(ScalingAction::ALL.len())];
+        propose(action, obs, &self.bounds)
+    }
+}
+
+impl Persist for RandomPolicy {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.rng.save(name, out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.rng.load(name, from)
+    }
+}
+
+/// An action as a proposal; an illegal one changes nothing.
+fn propose(action: ScalingAction, obs: &Observation, bounds: &AllocationBounds) -> Proposal {
+    let wanted = action.apply(&obs.allocation, bounds).unwrap_or(obs.allocation);
+    Proposal::keep(&wanted).because(Reason::Action { action })
+}

@@ -1,0 +1,196 @@
+//! Functions, their controllers and a platform, played window by window.
+
+use homeostat_core::{SeedTree, SimDuration};
+use homeostat_decide::{Decision, GuardrailMemory, Guardrails, Policy, decide};
+use homeostat_sim_faas::{FaasPlan, FunctionId, FunctionSetup, Scaling, Tenants, Window};
+
+use super::controllers::{Controllers, KEEP_ALIVE};
+use super::outcome::{Figures, FunctionOutcome, SimulationOutcome, WindowMeans};
+use super::trace::TraceScenario;
+use crate::Result;
+
+/// What is played.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// The platform, its functions and their load.
+    pub plan: FaasPlan,
+    /// Which functions, together or alone.
+    pub scenario: Scenario,
+    /// Who controls them.
+    pub controllers: Controllers,
+    /// How long.
+    pub duration: SimDuration,
+}
+
+/// Which functions are played.
+#[derive(Debug, Clone)]
+pub enum Scenario {
+    /// The plan's functions on one platform.
+    Together,
+    /// Each of the plan's functions on a platform of its own.
+    Alone,
+    /// The functions of a trace on one platform.
+    Trace(TraceScenario),
+}
+
+/// One window of one function, with the decision at its end.
+#[derive(Debug)]
+pub struct WindowRecord<'a> {
+    /// The function's number.
+    pub function: usize,
+    /// Its name.
+    pub name: &'a str,
+    /// What truly happened.
+    pub window: &'a Window,
+    /// What its controller decided.
+    pub decision: &'a Decision,
+}
+
+/// One function under control.
+struct Controlled {
+    id: FunctionId,
+    /// Number over all platforms of the simulation.
+    number: usize,
+    policy: Box<dyn Policy>,
+    memory: GuardrailMemory,
+    means: WindowMeans,
+}
+
+impl Simulation {
+    /// Plays one seed. `record` is shown every window; an error of it ends the run.
+    pub fn run(
+        &self,
+        seed: u64,
+        record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
+    ) -> Result<SimulationOutcome> {
+        let functions = self.plan.config().functions;
+        let mut outcomes = Vec::new();
+        let (mut cpu_s, mut cores, mut refused) = (0.0, 0.0, 0);
+        let platforms: Vec<Vec<usize>> = match &self.scenario {
+            Scenario::Together => vec![(0..functions).collect()],
+            Scenario::Alone => (0..functions).map(|number| vec![number]).collect(),
+            Scenario::Trace(trace) => vec![(0..trace.functions()).collect()],
+        };
+        for numbers in platforms {
+            let stage = self.play(seed, &numbers, record)?;
+            cpu_s += stage.outcomes.iter().map(|outcome| outcome.figures.cpu_s).sum::<f64>();
+            cores += self.plan.platform().nodes.iter().map(|node| node.cores).sum::<f64>();
+            refused += stage.refused;
+            outcomes.extend(stage.outcomes);
+        }
+        Ok(SimulationOutcome {
+            seed,
+            duration_s: self.duration.seconds(),
+            total: Figures::together(&outcomes),
+            node_use: cpu_s / (cores * self.duration.seconds().max(1e-9)),
+            refused,
+            functions: outcomes,
+        })
+    }
+
+    fn play(
+        &self,
+        seed: u64,
+        numbers: &[usize],
+        record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
+    ) -> Result<Played> {
+        let seeds = SeedTree::new(seed).child(&format!("platform/{}", numbers[0]));
+        let mut tenants = Tenants::new(&self.plan, seeds.seed("world"));
+        for number in numbers {
+            match &self.scenario {
+                Scenario::Trace(trace) => {
+                    let setup = trace.setup(*number, &self.plan, &seeds)?;
+                    tenants.join_with(self.scaled(setup))?;
+                }
+                _ if matches!(self.controllers, Controllers::OnDemand) => {
+                    let setup = self.plan.setup(*number, &seeds)?;
+                    tenants.join_with(self.scaled(setup))?;
+                }
+                _ => tenants.join(*number % self.plan.functions().count()),
+            }
+        }
+        let ids: Vec<_> = tenants.ids().collect();
+        let mut controlled = Vec::new();
+        for (id, number) in ids.into_iter().zip(numbers) {
+            let profile = tenants.platform().profile(id);
+            controlled.push(Controlled {
+                id,
+                number: *number,
+                policy: self.controllers.build(*number, profile, &self.plan, &seeds)?,
+                memory: GuardrailMemory::default(),
+                means: WindowMeans::default(),
+            });
+        }
+        let guardrails = Guardrails::bounds_only(*self.plan.bounds())?;
+        let windows = (self.duration.nanos() / self.plan.window().nanos()).max(1);
+        for _ in 0..windows {
+            tenants.advance();
+            for (place, function) in controlled.iter_mut().enumerate() {
+                self.control(&mut tenants, place, function, &guardrails, record)?;
+            }
+        }
+        Ok(self.collect(tenants, controlled))
+    }
+
+    /// The end of one window of one function: figures, decision, action.
+    fn control(
+        &self,
+        tenants: &mut Tenants,
+        place: usize,
+        function: &mut Controlled,
+        guardrails: &Guardrails,
+        record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let seen = tenants.seen(place).expect("a window has just been played").clone();
+        let reward =
+            self.plan.config().reward.of(tenants.features(place), &seen, self.plan.bounds());
+        function.means.add(tenants.features(place), reward);
+        let decision = decide(function.policy.as_mut(), guardrails, &mut function.memory, &seen);
+        let window = tenants.window(place).expect("a window has just been played").clone();
+        let platform = tenants.platform();
+        if !matches!(self.controllers, Controllers::OnDemand) {
+            // What the nodes have no room for is not granted; the next decision sees what is
+            // there.
+            let _ = platform.set_allocation(function.id, decision.applied);
+        }
+        record(WindowRecord {
+            function: function.number,
+            name: platform.name(function.id),
+            window: &window,
+            decision: &decision,
+        })
+    }
+
+    fn collect(&self, mut tenants: Tenants, controlled: Vec<Controlled>) -> Played {
+        let platform = tenants.platform();
+        let mut refused = 0;
+        let outcomes = controlled.into_iter().map(|function| {
+            refused += function.memory.refusals();
+            let totals = platform.totals(function.id);
+            let name = platform.name(function.id).to_owned();
+            let slo = platform.slo(function.id);
+            FunctionOutcome::new(function.number, &name, slo, &totals, &function.means)
+        });
+        let outcomes = outcomes.collect();
+        Played { outcomes, refused }
+    }
+
+    /// A function as its controllers need it: one that scales itself starts from nothing.
+    fn scaled(&self, setup: FunctionSetup) -> FunctionSetup {
+        match self.controllers {
+            Controllers::OnDemand => {
+                let most = self.plan.bounds().replicas.high();
+                let mut allocation = setup.allocation;
+                allocation.replicas = 0;
+                let scaling = Scaling::OnDemand { keep_alive: KEEP_ALIVE, most };
+                FunctionSetup { scaling, allocation, ..setup }
+            }
+            _ => setup,
+        }
+    }
+}
+
+struct Played {
+    outcomes: Vec<FunctionOutcome>,
+    refused: u64,
+}

@@ -1,0 +1,13 @@
+//! Simulations without learning: any controller on any load, measured.
+
+mod controllers;
+mod engine;
+mod outcome;
+mod run;
+mod trace;
+
+pub use controllers::{Controllers, LearnedPolicy};
+pub use engine::{Scenario, Simulation, WindowRecord};
+pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
+pub use run::{FinishedSimulation, SimulationFacts, run_simulation};
+pub use trace::{TraceFiles, TraceScenario};

@@ -1,0 +1,181 @@
+//! Agents that learn together in one shared world, with what that world brings: many lanes,
+//! or agents that come and go.
+
+use homeostat_lab::{
+    AgentRound, Candidate, Checkpoint, EvaluationConfig, RunConfig, Settings, Trainer, UserLayers,
+    evaluate,
+};
+use homeostat_nn::Kernel;
+use homeostat_rl::Sampling;
+
+const FLEET: &str = "run.env=faas/fleet-v1 faas.functions=4 faas.steps=6 run.steps=200 \
+                     ppo.steps_per_update=10 ppo.minibatch=10 ppo.hidden=[8]";
+const ROLL_CALL: &str = "run.env=toy/roll-call-v1 run.steps=250 ppo.lanes=1 \
+                         ppo.steps_per_update=4 ppo.minibatch=4 ppo.hidden=[8]";
+
+/// A fleet in two lanes, one whose functions come and go, and a roll call.
+fn runs() -> [String; 4] {
+    [
+        format!("{FLEET} ppo.lanes=2"),
+        format!("{FLEET} ppo.lanes=1 faas.churn=0.3"),
+        ROLL_CALL.to_owned(),
+        format!("{ROLL_CALL} run.algorithm=dqn dqn.learning_starts=4 dqn.minibatch=4"),
+    ]
+}
+
+fn try_config(settings: &str) -> homeostat_lab::Result<RunConfig> {
+    let flag = |setting: &str| {
+        let (key, value) = setting.split_once('=').unwrap();
+        (key.to_owned(), value.to_owned(), format!("--set {key}"))
+    };
+    let flags = settings.split_whitespace().map(flag).collect();
+    Settings::resolve(&UserLayers { flags, ..UserLayers::default() })?.validate()
+}
+
+fn config(settings: &str) -> RunConfig {
+    try_config(settings).unwrap()
+}
+
+/// Every round, and the bytes of the last state.
+fn play_on(trainer: &mut Trainer) -> (Vec<Vec<AgentRound>>, Vec<u8>) {
+    let mut rounds = Vec::new();
+    while !trainer.is_done() {
+        rounds.push(trainer.round(50).0);
+    }
+    (rounds, trainer.checkpoint().to_bytes())
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for settings in runs() {
+        let config = config(&settings);
+        let play = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| play_on(&mut Trainer::new(&config).unwrap()))
+        };
+        let (one, two) = (play(1), play(2));
+        assert_eq!(one.0, two.0, "{settings}");
+        assert!(one.1 == two.1, "{settings}: the states differ");
+    }
+}
+
+#[test]
+fn a_resumed_run_equals_an_unbroken_one() {
+    for settings in runs() {
+        let config = config(&settings);
+        let mut unbroken = Trainer::new(&config).unwrap();
+        // Episodes have 6 or 100 steps: this is the middle of one.
+        unbroken.round(50);
+        let bytes = unbroken.checkpoint().to_bytes();
+        let checkpoint = Checkpoint::from_bytes(&bytes).unwrap();
+        let mut resumed = Trainer::restore(&config, &checkpoint).unwrap();
+        assert_eq!(resumed.standing(), unbroken.standing(), "{settings}");
+        assert!(resumed.checkpoint().to_bytes() == bytes, "{settings}: the state differs");
+        let (expect, got) = (play_on(&mut unbroken), play_on(&mut resumed));
+        assert_eq!(expect.0, got.0, "{settings}");
+        assert!(expect.1 == got.1, "{settings}: the last states differ");
+    }
+}
+
+#[test]
+fn newcomers_learn_from_nothing_and_leavers_keep_their_policy() {
+    let config = config(ROLL_CALL);
+    let mut trainer = Trainer::new(&config).unwrap();
+    let first = trainer.policies();
+    assert_eq!(first.len(), 2);
+    trainer.round(125);
+    let left = trainer.policies();
+    let (rounds, _) = trainer.round(125);
+    let standing = trainer.standing();
+    assert!(standing.len() > 20, "{}", standing.len());
+    assert_eq!(trainer.agents(), standing.len());
+    assert!(standing.iter().enumerate().all(|(k, agent)| agent.agent.number() == k as u32));
+    // A life has 5 to 20 steps, and nobody lives twice.
+    assert!(standing.iter().all(|agent| agent.step <= 20 && agent.episodes <= 1));
+    assert_eq!(trainer.steps_of_all(), standing.iter().map(|agent| agent.step).sum::<u64>());
+    // Only those who had a part in a round are in its lines: the two that began are kept.
+    let early = |agent: &&AgentRound| (2..10).contains(&agent.agent.number());
+    assert_eq!(rounds.iter().filter(early).count(), 0);
+    let policies = trainer.policies();
+    assert_eq!(policies.len(), standing.len());
+    let policy_of = |policies: &[(homeostat_core::AgentId, homeostat_rl::Policy)], number: u32| {
+        let found = policies.iter().find(|(agent, _)| agent.number() == number);
+        found.unwrap().1.to_bytes()
+    };
+    assert_eq!(policy_of(&policies, 5), policy_of(&left, 5));
+    assert_ne!(policy_of(&policies, 0), policy_of(&first, 0));
+    assert_ne!(policy_of(&policies, 5), policy_of(&policies, 6));
+}
+
+#[test]
+fn a_function_that_returns_with_the_next_episode_learns_on() {
+    let config = config(&format!("{FLEET} ppo.lanes=1 faas.churn=0.3"));
+    let mut trainer = Trainer::new(&config).unwrap();
+    trainer.round(200);
+    let standing = trainer.standing();
+    assert!(standing.len() > 20, "{}", standing.len());
+    for agent in &standing[..4] {
+        // 34 episodes of 6 steps: each begins with the first four.
+        assert_eq!(agent.episodes, 33 + u64::from(agent.step % 6 == 0), "{agent:?}");
+        assert!(agent.step > 100 && agent.step <= 200, "{agent:?}");
+    }
+    assert!(standing[4..].iter().all(|agent| agent.step < 6));
+}
+
+#[test]
+fn policies_of_a_shared_world_are_played_together() {
+    let config = config(&format!("{FLEET} ppo.lanes=2"));
+    let mut trainer = Trainer::new(&config).unwrap();
+    trainer.round(200);
+    let candidate = |(agent, policy): (homeostat_core::AgentId, homeostat_rl::Policy)| Candidate {
+        name: agent.to_string(),
+        agent: agent.number(),
+        policy,
+    };
+    let mut candidates: Vec<_> = trainer.policies().into_iter().map(candidate).collect();
+    let evaluation = |sampling: Sampling| EvaluationConfig {
+        episodes: 3,
+        seed: 9,
+        sampling,
+        kernel: Kernel::best(),
+    };
+    let greedy = evaluation(Sampling::Greedy);
+    let together = evaluate(candidates.clone(), &config.worlds, &greedy).unwrap();
+    assert_eq!(together.len(), 4);
+    assert!(together.iter().all(|agent| agent.lengths == [6.0; 3]), "{together:?}");
+    let returns = |evaluations: &[homeostat_lab::Evaluation]| -> Vec<Vec<f64>> {
+        evaluations.iter().map(|evaluation| evaluation.returns.clone()).collect()
+    };
+    let again = evaluate(candidates.clone(), &config.worlds, &greedy).unwrap();
+    assert_eq!(returns(&again), returns(&together));
+    let stochastic = evaluation(Sampling::Stochastic);
+    let drawn = evaluate(candidates.clone(), &config.worlds, &stochastic).unwrap();
+    assert_ne!(returns(&drawn), returns(&together));
+    // Without the first, whose agent then holds still.
+    candidates.remove(0);
+    let without = evaluate(candidates, &config.worlds, &greedy).unwrap();
+    assert_eq!(without.len(), 3);
+}
+
+#[test]
+fn settings_that_do_not_fit_a_shared_world_are_refused_by_name() {
+    let check = |settings: &str, expect: &str| {
+        let error = try_config(settings).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(
+        "run.env=faas/fleet-v1 run.agents=5",
+        "run.agents = 5 (from flag --set run.agents) is out of range: faas/fleet-v1 is shared by \
+         12 agents, which is faas.functions",
+    );
+    check("run.env=faas/fleet-v1 run.agents=1", "run.agents = 1");
+    check(
+        "run.env=toy/roll-call-v1",
+        "ppo.lanes = 8 (from default) is out of range: agents of toy/roll-call-v1 come and go",
+    );
+    check("run.env=faas/fleet-v1 faas.churn=0.1 ppo.lanes=2", "ppo.lanes = 2");
+    let equal = config("run.env=faas/fleet-v1 faas.functions=3 run.agents=3");
+    let absent = config("run.env=faas/fleet-v1 faas.functions=3");
+    assert_eq!((equal.agents, absent.agents), (3, 3));
+    assert_eq!(equal.toml, absent.toml);
+}

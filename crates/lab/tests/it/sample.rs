@@ -1,0 +1,17 @@
+//! Published data that is not part of the project. It is looked for below the folder that
+//! `HOMEOSTAT_TEST_DATA` names, else below `../shared/data` beside the workspace; without it
+//! the tests that need it say so and pass.
+
+use std::path::{Path, PathBuf};
+
+/// A file of published data, or nothing, said aloud, where it is absent.
+pub(crate) fn sample(folder: &str, name: &str) -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let data = std::env::var_os("HOMEOSTAT_TEST_DATA").map_or(beside, PathBuf::from);
+    let path = data.join(folder).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {} is absent; set HOMEOSTAT_TEST_DATA", path.display());
+    None
+}
