@@ -587,6 +587,9 @@ mod tests {
             let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
             assert_eq!(config.algorithm, algorithm.default_config());
         }
+        let flags = vec![flag("run.env", "faas/function-v1")];
+        let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+        assert_eq!(config.worlds.faas().unwrap().config(), &FaasConfig::default());
     }
 
     #[test]

@@ -66,9 +66,13 @@ fn a_short_calibration_reports_everything_and_leaves_nothing_behind() {
     let has_paging = report["paging"]["slope"]["value"].is_f64();
     assert!(has_paging || called.stderr.contains("skipped paging"), "{}", called.stderr);
     let file = String::from_utf8(place.read("node.toml")).unwrap();
-    for part in ["[contention.linear]\ncpu = { x = ", "memory = { x = ", "[start]\ncpu_s = "] {
+    for part in ["[faas]\nstrain_cpu = [", "strain_memory = [", "# A start of "] {
         assert!(file.contains(part), "{file}");
     }
+    // A world takes what was measured.
+    let checked = place.call("config show --env faas/function-v1 --config node.toml");
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.contains("file node.toml"), "{}", checked.stdout);
     assert_eq!(files_below(&place.path("")), ["node.toml"]);
 }
 

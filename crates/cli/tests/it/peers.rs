@@ -63,3 +63,26 @@ print(x.shape[0])
     let Some(read) = python(&place, code) else { return };
     assert_eq!(read.trim(), "2");
 }
+
+/// Means of five runs of 200 000 requests of SimFaaS 0.2.2, as `bench/peers/sim` prints them:
+/// rate, cold starts per request, mean number of containers.
+const SIMFAAS: [(f64, f64, f64); 3] =
+    [(1.0, 0.041152, 1.6376), (10.0, 0.0065665, 5.0105), (100.0, 0.0015698, 21.344)];
+
+#[test]
+fn functions_that_scale_themselves_start_as_often_as_in_simfaas() {
+    let place = Workplace::new();
+    for (rate, cold_starts, containers) in SIMFAAS {
+        let report = place
+            .call(&format!("bench on-demand --rate {rate} --requests 200000 --output json"))
+            .json();
+        let figure = |name: &str| report[name].as_f64().unwrap();
+        // Three hundred cold starts at the highest rate vary by 6 %.
+        let cold_starts = figure("cold_start_probability") / cold_starts;
+        assert!((cold_starts - 1.0).abs() < 0.2, "{rate}: {report}");
+        assert!((figure("mean_containers") / containers - 1.0).abs() < 0.03, "{rate}: {report}");
+        assert_eq!(report["held_up"], 0, "{rate}: the limit was reached");
+    }
+    let refused = place.call("bench on-demand --service-ms 100 --cold-ms 50");
+    assert!(refused.stderr.contains("it includes the service and cannot be shorter"));
+}

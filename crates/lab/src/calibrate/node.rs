@@ -233,33 +233,33 @@ impl NodeReport {
             "# Measured by `homeostat calibrate node` on {cores} cores of {processor}, Linux {kernel}.\n"
         );
         if let Some(contention) = &self.contention {
-            let form = contention.form.name();
             text.push_str(
-                "\n# Extra CPU time for the same work: x per overload beyond the cores, y when every\n\
-                 # core is busy. Overload of b busy threads on C cores: b/C - 1 (linear) or 1 - C/b\n\
-                 # (saturating). `form` is the one that fits better.\n",
+                "\n# Settings of the serverless worlds: `--config` takes this file. Extra CPU time for the\n\
+                 # same work when every core is busy, and for each set of threads beyond the cores.\n\
+                 [faas]\n",
             );
-            let _ = writeln!(text, "[contention]\nform = \"{form}\"");
-            for form in Form::ALL {
-                let _ = writeln!(text, "\n[contention.{}]", form.name());
-                for category in &contention.categories {
-                    let fit = category.fit(form);
-                    let (x, y) = (fit.x.value.max(0.0), fit.y.value.max(0.0));
-                    let _ = writeln!(text, "{} = {{ x = {x:.4}, y = {y:.4} }}", category.category);
-                }
+            for category in &contention.categories {
+                let fit = category.fit(Form::Linear);
+                let (shared, overload) = (fit.y.value.max(0.0), fit.x.value.max(0.0));
+                let name = strain_setting(category.category);
+                let _ = writeln!(text, "{name} = [{shared:.4}, {overload:.4}]");
             }
         }
         if let Some(starts) = &self.starts {
-            let _ = writeln!(text, "\n# A start of `{}`.\n[start]", starts.command);
-            let _ = writeln!(text, "cpu_s = {:.4}", starts.alone.cpu_s.value);
-            let _ = writeln!(text, "wall_s = {:.4}", starts.alone.wall_s.value);
+            let (cpu_s, wall_s) = (starts.alone.cpu_s.value, starts.alone.wall_s.value);
+            let _ = writeln!(
+                text,
+                "\n# A start of `{}` took {cpu_s:.4} s of CPU and {wall_s:.4} s in all.",
+                starts.command
+            );
         }
         if let Some(paging) = &self.paging {
-            text.push_str(
-                "\n# Extra time for the same work per need/limit - 1, and what a missing page costs.\n[paging]\n",
+            let _ = writeln!(
+                text,
+                "\n# A missing page cost {:.0} us; extra time per need/limit - 1: {:.2} of the work.",
+                paging.miss_s.max(0.0) * 1e6,
+                paging.slope.value.max(0.0)
             );
-            let _ = writeln!(text, "slope = {:.4}", paging.slope.value.max(0.0));
-            let _ = writeln!(text, "miss_s = {:.9}", paging.miss_s.max(0.0));
         }
         text
     }
@@ -267,6 +267,15 @@ impl NodeReport {
     /// The largest relative deviation between simulated shares and the kernel's.
     pub fn share_deviation(&self) -> Option<f64> {
         self.shares.iter().map(|report| report.deviation).reduce(f64::max)
+    }
+}
+
+/// The setting of the serverless worlds that a kind of work stands for: functions on graphs
+/// live in caches.
+fn strain_setting(kind: Kind) -> String {
+    match kind {
+        Kind::Cache => "strain_data".to_owned(),
+        other => format!("strain_{other}"),
     }
 }
 

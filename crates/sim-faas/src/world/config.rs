@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use homeostat_core::{Bounds, Bytes, Millicores, SeedTree, SimDuration};
 use homeostat_decide::{Allocation, AllocationBounds, PolicyConfig};
+use homeostat_des::Strain;
 use homeostat_load::{Arrivals, LoadShape};
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use super::reward::RewardPreset;
 use crate::config::{FunctionSetup, NodeConfig, PlatformConfig, Scaling, Source};
 use crate::contention::Contention;
 use crate::objective::Objective;
-use crate::profile::FunctionProfile;
+use crate::profile::{Category, FunctionProfile};
 use crate::{Error, Result, catalogue};
 
 /// The word for "the function that follows from the agent's number".
@@ -42,8 +43,17 @@ pub struct FaasConfig {
     pub cores_per_node: f64,
     /// Memory of a node in GiB.
     pub memory_per_node_gib: f64,
-    /// The measured cost of crowding times this; 0 is ideal sharing.
+    /// The cost of crowding times this; 0 is ideal sharing.
     pub contention: f64,
+    /// What crowding costs compute-intensive functions: extra CPU time for the same work when
+    /// every core is busy, and for each set of runnable threads beyond the cores.
+    pub strain_cpu: [f64; 2],
+    /// The same for memory-intensive functions.
+    pub strain_memory: [f64; 2],
+    /// The same for I/O-intensive functions.
+    pub strain_io: [f64; 2],
+    /// The same for data-intensive functions.
+    pub strain_data: [f64; 2],
     /// Containers of a function at most.
     pub most_containers: u32,
     /// Memory limit of a container at most, in MiB.
@@ -98,6 +108,10 @@ impl Default for FaasConfig {
             cores_per_node: 6.0,
             memory_per_node_gib: 32.0,
             contention: 1.0,
+            strain_cpu: numbers(Category::Cpu),
+            strain_memory: numbers(Category::Memory),
+            strain_io: numbers(Category::Io),
+            strain_data: numbers(Category::Data),
             most_containers: 12,
             most_memory_mib: 1024,
             timeout_s: 20.0,
@@ -110,6 +124,12 @@ impl Default for FaasConfig {
             churn: 0.0,
         }
     }
+}
+
+/// The measured cost of crowding as a setting.
+fn numbers(category: Category) -> [f64; 2] {
+    let Strain { shared, overload } = Contention::MEASURED.strain(category);
+    [shared, overload]
 }
 
 /// Memory that no container is given less of.
@@ -135,7 +155,7 @@ impl FaasConfig {
         let nodes = self.functions.div_ceil(self.functions_per_node);
         let memory = Bytes::new((self.memory_per_node_gib * f64::from(1 << 30)) as u64);
         let platform = PlatformConfig {
-            contention: Contention::MEASURED.scaled(self.contention)?,
+            contention: self.strains()?.scaled(self.contention)?,
             timeout: SimDuration::from_seconds(self.timeout_s)?,
             ..PlatformConfig::uniform(nodes, self.cores_per_node, memory)
         };
@@ -173,6 +193,26 @@ impl FaasConfig {
             config: Arc::new(self.clone()),
             course,
         })
+    }
+
+    fn strains(&self) -> Result<Contention> {
+        let settings = [
+            ("strain_cpu", self.strain_cpu),
+            ("strain_memory", self.strain_memory),
+            ("strain_io", self.strain_io),
+            ("strain_data", self.strain_data),
+        ];
+        for (setting, numbers) in settings {
+            if !numbers.iter().all(|number| (0.0..=100.0).contains(number)) {
+                return Err(Error::OutOfRange {
+                    what: format!("faas.{setting}"),
+                    value: format!("{numbers:?}"),
+                    expected: "both numbers must lie from 0 to 100".to_owned(),
+                });
+            }
+        }
+        let strain = |[shared, overload]: [f64; 2]| Strain { shared, overload };
+        Contention::new(settings.map(|(_, numbers)| strain(numbers)))
     }
 
     /// Refuses what cannot be played, with the setting's name.
