@@ -1,6 +1,6 @@
 //! What this crate refuses.
 
-use homeostat_core::Bytes;
+use homeostat_core::{Bytes, SimDuration};
 
 /// A platform that cannot be built, or a wish that it cannot grant. None of these changes it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -30,6 +30,19 @@ pub enum Error {
         needed: Bytes,
         /// Memory of the largest node.
         largest: Bytes,
+    },
+    /// An objective that nobody could keep.
+    #[error(
+        "the objective of {function}, {threshold}, is below its mean service time of {service}: \
+         raise faas.objective_over_isolated"
+    )]
+    ObjectiveBelowService {
+        /// Whose.
+        function: String,
+        /// The objective.
+        threshold: SimDuration,
+        /// CPU and I/O time of a request.
+        service: SimDuration,
     },
     /// No room now.
     #[error("{function} asks for {asked} on nodes that have {free} left")]

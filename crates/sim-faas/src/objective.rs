@@ -10,8 +10,8 @@ use crate::platform::Platform;
 use crate::profile::FunctionProfile;
 use crate::{Error, Result};
 
-/// Room for fluctuations above the latency of a function alone.
-const RELAXATION: f64 = 1.15;
+/// Room for fluctuations above the latency of a function alone, as the paper has it.
+pub(crate) const RELAXATION: f64 = 1.15;
 const PERCENTILE: Fraction = Fraction::from_percent(99);
 
 /// Requests of a profiling run: two hundred of them are beyond the 99th percentile.
@@ -32,8 +32,14 @@ pub struct Objective {
 }
 
 impl Objective {
-    /// Profiles a function alone on an empty platform of this kind, with containers to spare.
-    pub fn profile(profile: &FunctionProfile, config: &PlatformConfig) -> Result<Self> {
+    /// Profiles a function alone on an empty platform of this kind, with containers to spare,
+    /// and allows it `relaxation` times as long. Refuses an objective that is shorter than the
+    /// mean service: nobody could keep it.
+    pub fn profile(
+        profile: &FunctionProfile,
+        config: &PlatformConfig,
+        relaxation: f64,
+    ) -> Result<Self> {
         let per_second = DEMAND / profile.cpu.seconds().max(1e-6);
         let seeds = SeedTree::new(0).child("profiling").child(&profile.name);
         let arrivals = Arrivals::new(&LoadShape::Poisson { per_second }, seeds.stream("arrivals"))?;
@@ -55,7 +61,12 @@ impl Objective {
             value: "0 answers".to_owned(),
             expected: "the function must answer within its timeout".to_owned(),
         })?;
-        let threshold = SimDuration::from_seconds(isolated_latency.seconds() * RELAXATION)?;
+        let threshold = SimDuration::from_seconds(isolated_latency.seconds() * relaxation)?;
+        let service = profile.cpu + profile.io;
+        if threshold < service {
+            let function = profile.name.clone();
+            return Err(Error::ObjectiveBelowService { function, threshold, service });
+        }
         Ok(Self { slo: Slo::try_new(PERCENTILE, threshold)?, isolated_latency })
     }
 }

@@ -13,4 +13,5 @@ mod joint;
 mod peers;
 mod report;
 mod reproducible;
+mod sim;
 mod trace;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::reward::RewardPreset;
 use crate::config::{FunctionSetup, NodeConfig, PlatformConfig, Scaling, Source};
 use crate::contention::Contention;
-use crate::objective::Objective;
+use crate::objective::{Objective, RELAXATION};
 use crate::profile::{Category, FunctionProfile};
 use crate::{Error, Result, catalogue};
 
@@ -29,6 +29,8 @@ pub struct FaasConfig {
     pub functions: usize,
     /// The reward: `slo`, `paper` or `cost`.
     pub reward: RewardPreset,
+    /// The objective of a function over its p99 alone.
+    pub objective_over_isolated: f64,
     /// Length of a step in seconds.
     pub window_s: f64,
     /// Steps of an episode.
@@ -100,6 +102,7 @@ impl Default for FaasConfig {
             function: EACH.to_owned(),
             functions: 12,
             reward: RewardPreset::Slo,
+            objective_over_isolated: RELAXATION,
             window_s: 10.0,
             steps: 50,
             load: LoadKind::Fluctuating,
@@ -180,7 +183,9 @@ impl FaasConfig {
         bounds: AllocationBounds,
         course: Option<Arc<FaasPlan>>,
     ) -> Result<FaasPlan> {
-        let objectives = profiles.iter().map(|profile| Objective::profile(profile, &platform));
+        let relaxation = self.objective_over_isolated;
+        let objectives =
+            profiles.iter().map(|profile| Objective::profile(profile, &platform, relaxation));
         let seconds = |seconds: f64| SimDuration::from_seconds(seconds);
         Ok(FaasPlan {
             objectives: objectives.collect::<Result<Vec<_>>>()?.into(),
@@ -247,6 +252,7 @@ impl FaasConfig {
             }
         }
         let numbers = [
+            ("objective_over_isolated", self.objective_over_isolated, 0.01..=1000.0),
             ("window_s", self.window_s, 0.1..=86_400.0),
             ("demand_cores", self.demand_cores, 0.001..=1000.0),
             ("cores_per_node", self.cores_per_node, 0.1..=4096.0),
@@ -261,6 +267,11 @@ impl FaasConfig {
                 let expected = format!("it must lie from {} to {}", range.start(), range.end());
                 return refuse(setting, value.to_string(), &expected);
             }
+        }
+        if self.most_memory_mib as f64 > self.memory_per_node_gib * 1024.0 {
+            let expected =
+                format!("a container must fit on a node of {} GiB", self.memory_per_node_gib);
+            return refuse("most_memory_mib", self.most_memory_mib.to_string(), &expected);
         }
         if !(0.0..self.window_s).contains(&self.telemetry_delay_s) {
             let expected = "it must be 0 or more and shorter than faas.window_s";

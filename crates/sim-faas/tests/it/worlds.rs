@@ -114,4 +114,6 @@ fn settings_that_cannot_be_played_are_refused_by_name() {
     check(|config| config.telemetry_delay_s = 10.0, "shorter than faas.window_s");
     check(|config| config.tenants = "hpaa".to_owned(), "faas.tenants is \"hpaa\"");
     check(|config| config.functions = 0, "faas.functions is 0");
+    check(|config| config.objective_over_isolated = 0.3, "is below its mean service time of");
+    check(|config| config.strain_io = [0.0, -1.0], "faas.strain_io is [0.0, -1.0]");
 }

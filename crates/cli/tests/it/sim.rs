@@ -1,0 +1,129 @@
+//! Simulations from the command line.
+
+use crate::homeostat::{Workplace, files_below};
+
+const SHORT: &str = "--duration 100s --set faas.functions=3 -q";
+
+#[test]
+fn a_simulation_prints_its_figures_and_keeps_a_folder() {
+    let place = Workplace::new();
+    let called =
+        place.call(&format!("sim faas --policy ensure --seeds 1..3 {SHORT} --output json"));
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let figures = called.json();
+    assert_eq!((&figures["policy"], &figures["seeds"]), (&"ensure".into(), &3.into()));
+    assert!(figures["requests"].as_f64().unwrap() > 100.0, "{figures}");
+    assert!(figures["miss_interval"].is_f64(), "{figures}");
+    assert_eq!(
+        files_below(&place.path("runs/sim-ensure")),
+        ["config.toml", "run.json", "run.lock", "summary.json", "windows.jsonl"]
+    );
+    // Ten windows of each of three functions, of the first seed.
+    let windows = String::from_utf8(place.read("runs/sim-ensure/windows.jsonl")).unwrap();
+    assert_eq!(windows.lines().count(), 30);
+    let first: serde_json::Value = serde_json::from_str(windows.lines().next().unwrap()).unwrap();
+    assert!(!first["decided"]["reasons"].as_array().unwrap().is_empty(), "{first}");
+}
+
+#[test]
+fn the_same_seed_makes_the_same_files_on_any_number_of_threads() {
+    let place = Workplace::new();
+    for threads in [1, 2] {
+        place.done(&format!(
+            "sim faas --policy kpa --seeds 4..7 {SHORT} --threads {threads} --run-dir runs/{threads}"
+        ));
+    }
+    for file in ["summary.json", "windows.jsonl", "run.json", "config.toml"] {
+        assert_eq!(place.read(&format!("runs/1/{file}")), place.read(&format!("runs/2/{file}")));
+    }
+}
+
+#[test]
+fn a_recorded_run_is_played_again_with_another_policy() {
+    let place = Workplace::new();
+    place.done(&format!("sim faas --policy none --seeds 2 {SHORT} --alone"));
+    let called = place.call("replay runs/sim-none --policy ensure -q --output json");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let rows = called.json();
+    assert_eq!((&rows[0]["policy"], &rows[1]["policy"]), (&"none".into(), &"ensure".into()));
+    let arrivals = |run: &str| {
+        let text = String::from_utf8(place.read(&format!("runs/{run}/windows.jsonl"))).unwrap();
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        text.lines().map(|text| line(text)["arrivals_per_s"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(arrivals("sim-none"), arrivals("sim-ensure"), "the same requests");
+}
+
+#[test]
+fn a_learned_policy_is_played_and_a_foreign_one_is_refused() {
+    let place = Workplace::new();
+    place.done(
+        "train --preset s-rl --env faas/function-v1 --agents 3 --steps 500 --run-dir runs/a -q",
+    );
+    let called =
+        place.call(&format!("sim faas --policy runs/a {SHORT} --per-function --output csv"));
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert_eq!(called.stdout.lines().count(), 4, "{}", called.stdout);
+    place.done("train ppo --steps 3000 --run-dir runs/pole -q");
+    let refused = place.call(&format!("sim faas --policy runs/pole {SHORT}"));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("it was trained on classic/cartpole-v1"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_generated_trace_is_played_on_demand() {
+    let place = Workplace::new();
+    place.done("trace generate --functions 12 --minutes 30 --seed 3 --out day.csv");
+    let called =
+        place.call("sim faas --policy on-demand --trace day.csv --duration 30m -q --output json");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert!(called.json()["cold_starts"].as_f64().unwrap() > 0.0);
+    // Another table is no table of requests.
+    place.write("run.csv", "app,func,end_timestamp,duration\na,b,1.0,0.5\n");
+    let refused = place.call("sim faas --policy on-demand --trace run.csv -q");
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("it holds no requests per minute"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_crossed_threshold_ends_with_99() {
+    let place = Workplace::new();
+    let called = place.call(&format!("sim faas --policy random {SHORT} --fail-if requests>1"));
+    assert_eq!(called.code, Some(99), "{}", called.stderr);
+}
+
+#[test]
+fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
+    let place = Workplace::new();
+    let check = |arguments: &str, code: i32, expect: &str| {
+        let called = place.call(arguments);
+        assert_eq!(called.code, Some(code), "{arguments}: {}", called.stderr);
+        assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
+        assert!(!called.stderr.contains("panicked"), "{}", called.stderr);
+    };
+    check("sim faas", 2, "--policy");
+    check("sim faas --policy hpaa", 2, "did you mean `hpa`?");
+    check("sim faas --policy hpa --duration never", 2, "write 90s, 20m or 2h");
+    check("sim faas --policy hpa --seeds 5..1", 2, "is not a range");
+    check("sim faas --policy hpa --load wild", 2, "faas.load");
+    check("sim faas --policy hpa --set faas.functions=0", 2, "faas.functions = 0");
+    check("sim faas --policy hpa --set faas.cores_per_node=0", 2, "faas.cores_per_node = 0");
+    check(
+        "sim faas --policy hpa --set faas.memory_per_node_gib=0.1",
+        2,
+        "faas.memory_per_node_gib",
+    );
+    check(
+        "sim faas --policy hpa --set faas.most_memory_mib=65536",
+        2,
+        "a container must fit on a node of 32 GiB",
+    );
+    check(
+        "sim faas --policy hpa --set faas.objective_over_isolated=0.5",
+        1,
+        "is below its mean service time",
+    );
+    check("sim faas --policy hpa --trace nowhere.csv", 1, "nowhere.csv");
+    check("replay nowhere --policy hpa", 2, "nowhere is not a run folder");
+    assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+}
