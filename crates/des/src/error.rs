@@ -21,6 +21,12 @@ pub enum Error {
         /// The refused value.
         value: f64,
     },
+    /// A kind of jobs that does not exist.
+    #[error("there is no kind {kind} of jobs: they are 0 to 3")]
+    NoSuchKind {
+        /// The refused kind.
+        kind: usize,
+    },
     /// A cost that is not a number of zero or above.
     #[error("{what} must be a finite number of 0 or above, got {value}")]
     Negative {

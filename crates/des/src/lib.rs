@@ -15,6 +15,6 @@ mod timers;
 pub use error::{Error, Result};
 pub use event_queue::EventQueue;
 pub use histogram::Histogram;
-pub use processor::{ClassId, Finished, SharedProcessor, Strain};
+pub use processor::{ClassId, Finished, KINDS, SharedProcessor, Strain};
 pub use record::Record;
 pub use timers::Timers;

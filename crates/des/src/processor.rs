@@ -1,14 +1,14 @@
 //! Cores that busy jobs share by weight, as the kernel shares them by `cpu.shares`:
 //! in proportion to the weights, no job above its cap, and what one cannot use goes to
-//! the others. Crowding may cost: with [`Strain`], jobs burn more CPU time for the same work
-//! the more of them want to run.
+//! the others. Crowding may cost: with [`Strain`], jobs of a kind burn more CPU time for the
+//! same work the more of them want to run.
 //!
 //! Jobs of one class have the same weight and cap, hence always the same rate. So a class
 //! needs one clock of the service each of its jobs has had, and a job is done when that clock
-//! reaches the work it came with. All classes that run at their caps see one common clock,
-//! and all others a second one that counts service per weight: an event moves these two,
-//! whatever the number of jobs, and costs O(busy classes + log jobs) with a few additions per
-//! busy class.
+//! reaches the work it came with. All classes of a kind that run at their caps see one common
+//! clock, and all others of the kind a second one that counts service per weight: an event
+//! moves these few, whatever the number of jobs, and costs O(busy classes + log jobs) with a
+//! few additions per busy class.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -37,14 +37,17 @@ pub struct Finished<J> {
     pub job: J,
 }
 
-/// What crowding costs the jobs of a class, as extra CPU time for the same work.
+/// Kinds of jobs that crowding costs differently.
+pub const KINDS: usize = 4;
+
+/// What crowding costs the jobs of a kind, as extra CPU time for the same work.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Strain {
-    /// Extra time when every core is busy, in proportion to the cores beside one's own that
-    /// are: shared caches, memory bandwidth, sibling threads.
+    /// Extra time when every core is busy with jobs of the kind, in proportion to the cores
+    /// beside one's own that are: memory bandwidth and shared caches.
     pub shared: f64,
-    /// Extra time for each further set of runnable threads beyond the cores: context
-    /// switches and cold caches.
+    /// Extra time for each further set of runnable threads of any kind beyond the cores:
+    /// context switches and cold caches.
     pub overload: f64,
 }
 
@@ -60,8 +63,10 @@ pub struct SharedProcessor<J> {
     capped: usize,
     /// Cores per weight that classes below their caps have now.
     level: f64,
-    /// Work done per CPU time, one without strain.
-    speed: f64,
+    strains: [Strain; KINDS],
+    /// CPU time per work of each kind, one without strain, and the reverse.
+    slowdowns: [f64; KINDS],
+    speeds: [f64; KINDS],
     clocks: Clocks,
     next: Option<Next>,
     next_sequence: u64,
@@ -71,7 +76,7 @@ pub struct SharedProcessor<J> {
 struct Class<J> {
     weight: f64,
     cap: f64,
-    strain: Strain,
+    kind: usize,
     /// Core-nanoseconds of service that a job would have had at `service_anchor`, had it been
     /// here since the class was last empty.
     served: f64,
@@ -93,7 +98,7 @@ struct Share {
     class: usize,
     weight: f64,
     cap: f64,
-    strain: Strain,
+    kind: usize,
     count: f64,
     /// When its first job is done, on the service clock that the class sees.
     finish: f64,
@@ -105,12 +110,12 @@ struct Share {
 struct Clocks {
     /// CPU time of a core.
     core_usage: f64,
-    /// Service of a core.
-    core_service: f64,
     /// CPU time per weight.
     level_usage: f64,
-    /// Service per weight.
-    level_service: f64,
+    /// Service of a core to each kind.
+    core_service: [f64; KINDS],
+    /// Service per weight to each kind.
+    level_service: [f64; KINDS],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -158,22 +163,33 @@ impl<J> SharedProcessor<J> {
             busy: Vec::new(),
             capped: 0,
             level: 0.0,
-            speed: 1.0,
+            strains: [Strain::default(); KINDS],
+            slowdowns: [1.0; KINDS],
+            speeds: [1.0; KINDS],
             clocks: Clocks::default(),
             next: None,
             next_sequence: 0,
         })
     }
 
-    /// Adds a class whose jobs have this weight and use at most `cap` cores each.
+    /// Adds a class of the first kind whose jobs have this weight and use at most `cap` cores
+    /// each.
     pub fn add_class(&mut self, weight: f64, cap: f64) -> Result<ClassId> {
+        self.add_class_of_kind(weight, cap, 0)
+    }
+
+    /// Adds a class of a kind, counted from zero.
+    pub fn add_class_of_kind(&mut self, weight: f64, cap: f64, kind: usize) -> Result<ClassId> {
         positive("weight", weight)?;
         positive("cap", cap)?;
+        if kind >= KINDS {
+            return Err(Error::NoSuchKind { kind });
+        }
         let class = ClassId(self.classes.len());
         self.classes.push(Class {
             weight,
             cap,
-            strain: Strain::default(),
+            kind,
             served: 0.0,
             service_anchor: 0.0,
             used: 0.0,
@@ -203,16 +219,20 @@ impl<J> SharedProcessor<J> {
         Ok(())
     }
 
-    /// Changes what crowding costs a class.
-    pub fn set_strain(&mut self, now: SimTime, class: ClassId, strain: Strain) -> Result<()> {
-        for (what, value) in
-            [("shared strain", strain.shared), ("overload strain", strain.overload)]
-        {
-            if !value.is_finite() || value < 0.0 {
-                return Err(Error::Negative { what, value });
+    /// Changes what crowding costs each kind.
+    pub fn set_strains(&mut self, now: SimTime, strains: [Strain; KINDS]) -> Result<()> {
+        for strain in strains {
+            for (what, value) in
+                [("shared strain", strain.shared), ("overload strain", strain.overload)]
+            {
+                if !value.is_finite() || value < 0.0 {
+                    return Err(Error::Negative { what, value });
+                }
             }
         }
-        self.change(now, class, |class| class.strain = strain);
+        self.advance(now);
+        self.strains = strains;
+        self.share();
         Ok(())
     }
 
@@ -307,9 +327,9 @@ impl<J> SharedProcessor<J> {
         rates.sum()
     }
 
-    /// Work done per CPU time now: one, less what crowding costs.
-    pub fn speed(&self) -> f64 {
-        self.speed
+    /// Work that jobs of a class do per CPU time now: one, less what crowding costs.
+    pub fn speed(&self, class: ClassId) -> f64 {
+        self.speeds[self.classes[class.0].kind]
     }
 
     /// Core-nanoseconds of CPU time that a class has used since it was added.
@@ -326,19 +346,22 @@ impl<J> SharedProcessor<J> {
         debug_assert!(now >= self.now, "time goes forward");
         let elapsed = now.saturating_since(self.now).nanos() as f64;
         self.now = self.now.max(now);
+        let level_elapsed = elapsed * self.level;
         self.clocks.core_usage += elapsed;
-        self.clocks.core_service += elapsed * self.speed;
-        self.clocks.level_usage += elapsed * self.level;
-        self.clocks.level_service += elapsed * self.level * self.speed;
+        self.clocks.level_usage += level_elapsed;
+        for (kind, speed) in self.speeds.iter().enumerate() {
+            self.clocks.core_service[kind] += elapsed * speed;
+            self.clocks.level_service[kind] += level_elapsed * speed;
+        }
     }
 
     /// Brings a busy class's own figures to the present.
     fn settle(&mut self, class: usize) {
         let class = &mut self.classes[class];
         let (service, usage, rate) = if class.place < self.capped {
-            (self.clocks.core_service, self.clocks.core_usage, class.cap)
+            (self.clocks.core_service[class.kind], self.clocks.core_usage, class.cap)
         } else {
-            (self.clocks.level_service, self.clocks.level_usage, class.weight)
+            (self.clocks.level_service[class.kind], self.clocks.level_usage, class.weight)
         };
         class.served += rate * (service - class.service_anchor);
         class.used += rate * (usage - class.usage_anchor) * class.jobs.len() as f64;
@@ -349,20 +372,20 @@ impl<J> SharedProcessor<J> {
     fn anchor(&mut self, place: usize) {
         let class = &mut self.classes[self.busy[place].class];
         (class.service_anchor, class.usage_anchor) = if place < self.capped {
-            (self.clocks.core_service, self.clocks.core_usage)
+            (self.clocks.core_service[class.kind], self.clocks.core_usage)
         } else {
-            (self.clocks.level_service, self.clocks.level_usage)
+            (self.clocks.level_service[class.kind], self.clocks.level_usage)
         };
     }
 
     /// Puts a class among the busy ones, on the side of its neighbours.
     fn enter(&mut self, class: usize) {
-        let Class { weight, cap, strain, .. } = self.classes[class];
+        let Class { weight, cap, kind, .. } = self.classes[class];
         let key = |weight: f64, cap: f64, class: usize| (cap / weight, class);
         let own = key(weight, cap, class);
         let place =
             self.busy.partition_point(|share| key(share.weight, share.cap, share.class) < own);
-        let share = Share { class, weight, cap, strain, count: 0.0, finish: f64::INFINITY };
+        let share = Share { class, weight, cap, kind, count: 0.0, finish: f64::INFINITY };
         self.busy.insert(place, share);
         self.capped += usize::from(place < self.capped);
         self.number_from(place);
@@ -428,15 +451,14 @@ impl<J> SharedProcessor<J> {
     /// next job to finish.
     fn share(&mut self) {
         if self.busy.is_empty() {
-            (self.level, self.speed, self.clocks, self.next) = (0.0, 1.0, Clocks::default(), None);
+            (self.level, self.clocks, self.next) = (0.0, Clocks::default(), None);
             return;
         }
         let (mut capped_cores, mut weights) = (0.0, 0.0);
-        let (mut shared, mut overload) = (0.0, 0.0);
+        let mut threads_of = [0.0; KINDS];
         for (place, share) in self.busy.iter().enumerate() {
             let threads = share.count * share.cap;
-            shared += threads * share.strain.shared;
-            overload += threads * share.strain.overload;
+            threads_of[share.kind] += threads;
             if place < self.capped {
                 capped_cores += threads;
             } else {
@@ -470,38 +492,47 @@ impl<J> SharedProcessor<J> {
             weights -= share.count * share.weight;
             self.move_border(self.capped, self.capped + 1);
         }
-        let threads: f64 = self.busy.iter().map(|share| share.count * share.cap).sum();
-        // A job that is alone shares nothing; on a single core nobody runs beside another.
-        let others = (threads.min(self.cores) - 1.0).max(0.0);
-        let beside = if self.cores > 1.0 { others / (self.cores - 1.0) } else { 0.0 };
-        let cost = shared * beside + overload * (threads / self.cores - 1.0).max(0.0);
-        self.speed = 1.0 / (1.0 + cost / threads);
+        self.slow_down(threads_of);
         self.find_next();
     }
 
-    fn find_next(&mut self) {
-        let first = |places: std::ops::Range<usize>| {
-            let finishes = places.map(|place| (self.busy[place].finish, place));
-            finishes.reduce(|best, other| if other.0 < best.0 { other } else { best })
-        };
-        let capped = first(0..self.capped)
-            .map(|(finish, place)| ((finish - self.clocks.core_service) / self.speed, place));
-        let free = first(self.capped..self.busy.len()).map(|(finish, place)| {
-            ((finish - self.clocks.level_service) / (self.speed * self.level), place)
-        });
-        let (wait, place) = match (capped, free) {
-            (Some(capped), Some(free)) => {
-                if free.0 < capped.0 {
-                    free
-                } else {
-                    capped
-                }
+    /// What the crowd costs each kind that is there; the others' clocks are read by nobody.
+    fn slow_down(&mut self, threads_of: [f64; KINDS]) {
+        let threads: f64 = threads_of.iter().sum();
+        // A job that is alone shares nothing; on a single core nobody runs beside another.
+        let others = (threads.min(self.cores) - 1.0).max(0.0);
+        let beside = if others > 0.0 { others / ((self.cores - 1.0) * threads) } else { 0.0 };
+        let over = (threads / self.cores - 1.0).max(0.0);
+        for (kind, strain) in self.strains.iter().enumerate() {
+            if threads_of[kind] > 0.0 {
+                let alike = beside * threads_of[kind];
+                self.slowdowns[kind] = 1.0 + strain.shared * alike + strain.overload * over;
+                self.speeds[kind] = 1.0 / self.slowdowns[kind];
             }
-            (one, other) => one.or(other).expect("somebody is busy"),
-        };
+        }
+    }
+
+    fn find_next(&mut self) {
+        let (mut wait, mut next) = (f64::INFINITY, 0);
+        let (capped, free) = self.busy.split_at(self.capped);
+        for (place, share) in capped.iter().enumerate() {
+            let left = share.finish - self.clocks.core_service[share.kind];
+            let needed = left * self.slowdowns[share.kind];
+            if needed < wait {
+                (wait, next) = (needed, place);
+            }
+        }
+        let per_level = 1.0 / self.level;
+        for (place, share) in free.iter().enumerate() {
+            let left = share.finish - self.clocks.level_service[share.kind];
+            let needed = left * self.slowdowns[share.kind] * per_level;
+            if needed < wait {
+                (wait, next) = (needed, self.capped + place);
+            }
+        }
         // Beyond the range of the clock the job simply never ends.
         let at = self.now + SimDuration::from_nanos(wait.max(0.0).ceil() as u64);
-        self.next = Some(Next { at, place });
+        self.next = Some(Next { at, place: next });
     }
 }
 
@@ -520,20 +551,22 @@ impl<J: Record> Persist for SharedProcessor<J> {
         let counts = [self.next_sequence, self.classes.len() as u64, self.capped as u64];
         out.put_u64(&format!("{name}/counts"), counts);
         out.put_u64(&format!("{name}/now"), [self.now.nanos()]);
-        let Clocks { core_usage, core_service, level_usage, level_service } = self.clocks;
-        let clocks = [core_usage, core_service, level_usage, level_service];
+        let Clocks { core_usage, level_usage, core_service, level_service } = self.clocks;
+        let clocks = [[core_usage, level_usage].as_slice(), &core_service, &level_service].concat();
         out.put_f64(&format!("{name}/clocks"), clocks);
+        let strains = self.strains.iter().flat_map(|strain| [strain.shared, strain.overload]);
+        out.put_f64(&format!("{name}/strains"), strains.collect::<Vec<_>>());
         // Whatever could be computed again would come out of another order of roundings.
-        out.put_f64(&format!("{name}/rates"), [self.cores, self.level, self.speed]);
+        let rates = [[self.cores, self.level].as_slice(), &self.slowdowns, &self.speeds].concat();
+        out.put_f64(&format!("{name}/rates"), rates);
         let finishes: Vec<f64> = self.busy.iter().map(|share| share.finish).collect();
         out.put_f64(&format!("{name}/finishes"), finishes);
         let next = self.next.map(|next| vec![next.at.nanos(), next.place as u64]);
         out.put_u64(&format!("{name}/next"), next.unwrap_or_default());
         for (index, class) in self.classes.iter().enumerate() {
             let name = format!("{name}/class/{index}");
-            let Strain { shared, overload } = class.strain;
             let anchors = [class.service_anchor, class.usage_anchor];
-            let numbers = [class.weight, class.cap, shared, overload, class.served, class.used];
+            let numbers = [class.weight, class.cap, class.kind as f64, class.served, class.used];
             out.put_f64(&name, [numbers.as_slice(), &anchors].concat());
             let jobs = ordered(&class.jobs);
             let done_at: Vec<f64> = jobs.iter().map(|busy| busy.done_at).collect();
@@ -549,14 +582,15 @@ impl<J: Record> Persist for SharedProcessor<J> {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         let counts = from.u64s(&format!("{name}/counts"), 3)?;
-        let clocks = from.f64s(&format!("{name}/clocks"), 4)?;
-        let rates = from.f64s(&format!("{name}/rates"), 3)?;
+        let clocks = from.f64s(&format!("{name}/clocks"), 2 + 2 * KINDS)?;
+        let rates = from.f64s(&format!("{name}/rates"), 2 + 2 * KINDS)?;
+        let strains = from.f64s(&format!("{name}/strains"), 2 * KINDS)?;
         *self = Self::new(1.0).expect("one core is a processor");
         self.now = SimTime::from_nanos(from.u64s(&format!("{name}/now"), 1)?[0]);
         self.next_sequence = counts[0];
         for index in 0..counts[1] as usize {
             let name = format!("{name}/class/{index}");
-            let numbers = from.f64s(&name, 8)?;
+            let numbers = from.f64s(&name, 7)?;
             let done_at = from.any_f64s(&format!("{name}/done_at"))?;
             let words = from.u64s(&format!("{name}/jobs"), done_at.len() * (1 + J::WORDS))?;
             let records = words.chunks_exact(1 + J::WORDS);
@@ -566,10 +600,10 @@ impl<J: Record> Persist for SharedProcessor<J> {
             self.classes.push(Class {
                 weight: numbers[0],
                 cap: numbers[1],
-                strain: Strain { shared: numbers[2], overload: numbers[3] },
+                kind: (numbers[2] as usize).min(KINDS - 1),
                 served: 0.0,
                 service_anchor: 0.0,
-                used: numbers[5],
+                used: numbers[4],
                 usage_anchor: 0.0,
                 place: NOWHERE,
                 jobs: jobs.collect(),
@@ -578,17 +612,24 @@ impl<J: Record> Persist for SharedProcessor<J> {
                 self.enter(index);
             }
             let class = &mut self.classes[index];
-            class.served = numbers[4];
-            [class.service_anchor, class.usage_anchor] = [numbers[6], numbers[7]];
+            class.served = numbers[3];
+            [class.service_anchor, class.usage_anchor] = [numbers[5], numbers[6]];
         }
         self.capped = (counts[2] as usize).min(self.busy.len());
+        let kinds = |numbers: &[f64]| std::array::from_fn(|kind| numbers[kind]);
         self.clocks = Clocks {
             core_usage: clocks[0],
-            core_service: clocks[1],
-            level_usage: clocks[2],
-            level_service: clocks[3],
+            level_usage: clocks[1],
+            core_service: kinds(&clocks[2..]),
+            level_service: kinds(&clocks[2 + KINDS..]),
         };
-        [self.cores, self.level, self.speed] = [rates[0], rates[1], rates[2]];
+        [self.cores, self.level] = [rates[0], rates[1]];
+        self.slowdowns = kinds(&rates[2..]);
+        self.speeds = kinds(&rates[2 + KINDS..]);
+        self.strains = std::array::from_fn(|kind| Strain {
+            shared: strains[2 * kind],
+            overload: strains[2 * kind + 1],
+        });
         let finishes = from.f64s(&format!("{name}/finishes"), self.busy.len())?;
         for (place, finish) in finishes.iter().enumerate() {
             self.refresh(place);

@@ -1,7 +1,7 @@
 //! Shares by hand, and against a fluid simulation without classes or virtual clocks.
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot, Stream};
-use homeostat_des::{ClassId, SharedProcessor, Strain};
+use homeostat_des::{ClassId, KINDS, SharedProcessor, Strain};
 use proptest::prelude::*;
 
 fn seconds(seconds: f64) -> SimDuration {
@@ -96,19 +96,36 @@ fn crowding_costs_time_and_the_time_is_cpu_time() {
     let mut processor = SharedProcessor::new(2.0).unwrap();
     let class = processor.add_class(1.0, 1.0).unwrap();
     let strain = Strain { shared: 0.1, overload: 0.5 };
-    processor.set_strain(at(0.0), class, strain).unwrap();
+    processor.set_strains(at(0.0), [strain; KINDS]).unwrap();
     for job in 0..4 {
         processor.start(at(0.0), class, seconds(1.0), job);
     }
     // Twice as many threads as cores: 1.6 s of CPU time for each second of work, and half a
     // core for each of them.
-    assert!((processor.speed() - 1.0 / 1.6).abs() < 1e-12);
+    assert!((processor.speed(class) - 1.0 / 1.6).abs() < 1e-12);
     let all_at = |time| [(0, time), (1, time), (2, time), (3, time)];
     assert_close(&drain(&mut processor), &all_at(3.2));
     assert!((processor.cpu_time(at(4.0), class) / 1e9 - 6.4).abs() < 1e-6);
     // Alone it feels nothing.
     processor.start(at(4.0), class, seconds(1.0), 9);
     assert_close(&drain(&mut processor), &[(9, 5.0)]);
+}
+
+#[test]
+fn a_kind_shares_caches_with_its_own_and_is_switched_with_everybody() {
+    let mut processor = SharedProcessor::new(2.0).unwrap();
+    let streaming = processor.add_class_of_kind(1.0, 1.0, 1).unwrap();
+    let plain = processor.add_class(1.0, 1.0).unwrap();
+    let mut strains = [Strain::default(); KINDS];
+    strains[1] = Strain { shared: 0.4, overload: 0.1 };
+    processor.set_strains(at(0.0), strains).unwrap();
+    processor.start(at(0.0), streaming, seconds(1.0), 1);
+    processor.start(at(0.0), plain, seconds(1.0), 2);
+    assert_eq!((processor.speed(plain), processor.speed(streaming)), (1.0, 1.0 / 1.2));
+    processor.start(at(0.0), streaming, seconds(1.0), 3);
+    // Two of three are of its kind, and there is half a thread too many for each core.
+    assert!((1.0 / processor.speed(streaming) - 1.0 - 0.4 * 2.0 / 3.0 - 0.05).abs() < 1e-12);
+    assert!(processor.add_class_of_kind(1.0, 1.0, KINDS).is_err());
 }
 
 #[test]
@@ -133,10 +150,9 @@ fn impossible_numbers_are_refused() {
         assert!(processor.add_class(value, 1.0).is_err());
         assert!(processor.add_class(1.0, value).is_err());
     }
-    let class = processor.add_class(1.0, 1.0).unwrap();
     for value in [-0.1, f64::NAN, f64::INFINITY] {
         let strain = Strain { shared: 0.0, overload: value };
-        assert!(processor.set_strain(at(0.0), class, strain).is_err());
+        assert!(processor.set_strains(at(0.0), [strain; KINDS]).is_err());
     }
 }
 

@@ -109,12 +109,11 @@ impl Platform {
         let function = &mut self.functions[number];
         let slots = f64::from(self.config.slots);
         let weight = function.millicores as f64 / slots;
-        let strain = self.config.contention.strain(function.profile.category);
+        let kind = function.profile.category as usize;
         let class = state
             .processor
-            .add_class(weight, function.profile.parallelism)
-            .and_then(|class| state.processor.set_strain(self.now, class, strain).map(|()| class))
-            .expect("weight, parallelism and strain were checked");
+            .add_class_of_kind(weight, function.profile.parallelism, kind)
+            .expect("weight and parallelism were checked");
         state.classes[number] = Some(class);
         function.nodes.push(node as u32);
     }

@@ -45,11 +45,13 @@ impl Platform {
     pub fn new(config: PlatformConfig, seeds: &SeedTree) -> Result<Self> {
         config.validate()?;
         let node = |node: &crate::NodeConfig| -> Result<Node> {
+            let mut processor = SharedProcessor::new(node.cores)?;
+            processor.set_strains(SimTime::ZERO, config.contention.strains())?;
             Ok(Node {
                 memory: node.memory,
                 reserved: Bytes::ZERO,
                 is_up: true,
-                processor: SharedProcessor::new(node.cores)?,
+                processor,
                 classes: Vec::new(),
                 images: Vec::new(),
             })
