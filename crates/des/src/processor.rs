@@ -57,10 +57,8 @@ pub struct SharedProcessor<J> {
     cores: f64,
     now: SimTime,
     classes: Vec<Class<J>>,
-    /// Busy classes by how much of the processor they need per weight to reach their cap:
-    /// the first `capped` of them have it.
+    /// Busy classes, in no order.
     busy: Vec<Share>,
-    capped: usize,
     /// Cores per weight that classes below their caps have now.
     level: f64,
     strains: [Strain; KINDS],
@@ -96,10 +94,15 @@ const NOWHERE: usize = usize::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Share {
     class: usize,
+    kind: usize,
+    is_capped: bool,
     weight: f64,
     cap: f64,
-    kind: usize,
-    count: f64,
+    /// Cores per weight at which the class reaches its cap.
+    threshold: f64,
+    /// Threads that its jobs could keep busy, and their weights.
+    threads: f64,
+    pull: f64,
     /// When its first job is done, on the service clock that the class sees.
     finish: f64,
 }
@@ -116,6 +119,18 @@ struct Clocks {
     core_service: [f64; KINDS],
     /// Service per weight to each kind.
     level_service: [f64; KINDS],
+}
+
+/// Busy classes that run at their caps, and those that do not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sides {
+    threads_of: [f64; KINDS],
+    capped_cores: f64,
+    /// Weights of the jobs below their caps.
+    pulls: f64,
+    /// Threshold and place of who is nearest to the border, on either side.
+    highest_capped: Option<(f64, usize)>,
+    lowest_free: Option<(f64, usize)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +176,6 @@ impl<J> SharedProcessor<J> {
             now: SimTime::ZERO,
             classes: Vec::new(),
             busy: Vec::new(),
-            capped: 0,
             level: 0.0,
             strains: [Strain::default(); KINDS],
             slowdowns: [1.0; KINDS],
@@ -316,15 +330,17 @@ impl<J> SharedProcessor<J> {
         let class = &self.classes[class.0];
         match class.place {
             NOWHERE => 0.0,
-            place if place < self.capped => class.cap,
+            place if self.busy[place].is_capped => class.cap,
             _ => class.weight * self.level,
         }
     }
 
     /// Cores in use.
     pub fn used(&self) -> f64 {
-        let rates = self.busy.iter().map(|share| share.count * self.rate(ClassId(share.class)));
-        rates.sum()
+        let cores = |share: &Share| {
+            if share.is_capped { share.threads } else { share.pull * self.level }
+        };
+        self.busy.iter().map(cores).sum()
     }
 
     /// Work that jobs of a class do per CPU time now: one, less what crowding costs.
@@ -358,7 +374,7 @@ impl<J> SharedProcessor<J> {
     /// Brings a busy class's own figures to the present.
     fn settle(&mut self, class: usize) {
         let class = &mut self.classes[class];
-        let (service, usage, rate) = if class.place < self.capped {
+        let (service, usage, rate) = if self.busy[class.place].is_capped {
             (self.clocks.core_service[class.kind], self.clocks.core_usage, class.cap)
         } else {
             (self.clocks.level_service[class.kind], self.clocks.level_usage, class.weight)
@@ -371,38 +387,38 @@ impl<J> SharedProcessor<J> {
     /// Sets a busy class's anchors to the clocks of the side it stands on, after a move.
     fn anchor(&mut self, place: usize) {
         let class = &mut self.classes[self.busy[place].class];
-        (class.service_anchor, class.usage_anchor) = if place < self.capped {
+        (class.service_anchor, class.usage_anchor) = if self.busy[place].is_capped {
             (self.clocks.core_service[class.kind], self.clocks.core_usage)
         } else {
             (self.clocks.level_service[class.kind], self.clocks.level_usage)
         };
     }
 
-    /// Puts a class among the busy ones, on the side of its neighbours.
+    /// Puts a class among the busy ones, at its cap until shares say otherwise.
     fn enter(&mut self, class: usize) {
+        let place = self.busy.len();
+        self.classes[class].place = place;
         let Class { weight, cap, kind, .. } = self.classes[class];
-        let key = |weight: f64, cap: f64, class: usize| (cap / weight, class);
-        let own = key(weight, cap, class);
-        let place =
-            self.busy.partition_point(|share| key(share.weight, share.cap, share.class) < own);
-        let share = Share { class, weight, cap, kind, count: 0.0, finish: f64::INFINITY };
-        self.busy.insert(place, share);
-        self.capped += usize::from(place < self.capped);
-        self.number_from(place);
+        self.busy.push(Share {
+            class,
+            kind,
+            is_capped: true,
+            weight,
+            cap,
+            threshold: cap / weight,
+            threads: 0.0,
+            pull: 0.0,
+            finish: f64::INFINITY,
+        });
         self.anchor(place);
     }
 
     /// Takes a class from the busy ones.
     fn leave(&mut self, place: usize) {
-        let gone = self.busy.remove(place);
+        let gone = self.busy.swap_remove(place);
         self.classes[gone.class].place = NOWHERE;
-        self.capped -= usize::from(place < self.capped);
-        self.number_from(place);
-    }
-
-    fn number_from(&mut self, place: usize) {
-        for (place, share) in self.busy.iter().enumerate().skip(place) {
-            self.classes[share.class].place = place;
+        if let Some(moved) = self.busy.get(place) {
+            self.classes[moved.class].place = place;
         }
     }
 
@@ -418,8 +434,9 @@ impl<J> SharedProcessor<J> {
     fn refresh(&mut self, place: usize) {
         let share = &mut self.busy[place];
         let class = &self.classes[share.class];
-        share.count = class.jobs.len() as f64;
-        let rate = if place < self.capped { share.cap } else { share.weight };
+        let count = class.jobs.len() as f64;
+        (share.threads, share.pull) = (count * share.cap, count * share.weight);
+        let rate = if share.is_capped { share.cap } else { share.weight };
         let Some(Reverse(first)) = class.jobs.peek() else { return };
         share.finish = class.service_anchor + (first.done_at - class.served).max(0.0) / rate;
     }
@@ -440,9 +457,9 @@ impl<J> SharedProcessor<J> {
     }
 
     /// Moves one class over the border between capped and not.
-    fn move_border(&mut self, place: usize, capped: usize) {
+    fn move_over(&mut self, place: usize) {
         self.settle(self.busy[place].class);
-        self.capped = capped;
+        self.busy[place].is_capped = !self.busy[place].is_capped;
         self.anchor(place);
         self.refresh(place);
     }
@@ -454,46 +471,54 @@ impl<J> SharedProcessor<J> {
             (self.level, self.clocks, self.next) = (0.0, Clocks::default(), None);
             return;
         }
-        let (mut capped_cores, mut weights) = (0.0, 0.0);
-        let mut threads_of = [0.0; KINDS];
-        for (place, share) in self.busy.iter().enumerate() {
-            let threads = share.count * share.cap;
-            threads_of[share.kind] += threads;
-            if place < self.capped {
-                capped_cores += threads;
-            } else {
-                weights += share.count * share.weight;
-            }
-        }
-        // Classes stand in the order in which they reach their caps. First the border moves
-        // down past those who no longer reach theirs, then up past those who now do; either
-        // only raises the level, so that nobody behind the border is left on the wrong side.
-        while let Some(last) = self.capped.checked_sub(1) {
-            let share = self.busy[last];
-            let has_its_cap = if self.capped == self.busy.len() {
-                capped_cores <= self.cores
-            } else {
-                (self.cores - capped_cores) / weights * share.weight >= share.cap
+        let mut sides = self.look();
+        // Whoever no longer reaches its cap leaves it, the hardest to content first; then
+        // whoever now does gets it, the easiest first. Either only raises the level, so that
+        // nobody is left on the wrong side.
+        while let Some((threshold, place)) = sides.highest_capped {
+            // With nobody below its cap, everybody at its cap may be too much already.
+            let is_content = match sides.lowest_free {
+                None => sides.capped_cores <= self.cores,
+                Some(_) => self.cores - sides.capped_cores >= threshold * sides.pulls,
             };
-            if has_its_cap {
+            if is_content {
                 break;
             }
-            capped_cores -= share.count * share.cap;
-            weights += share.count * share.weight;
-            self.move_border(last, last);
+            self.move_over(place);
+            sides = self.look();
         }
         self.level = 0.0;
-        while let Some(share) = self.busy.get(self.capped).copied() {
-            self.level = (self.cores - capped_cores) / weights;
-            if self.level * share.weight < share.cap {
+        while let Some((threshold, place)) = sides.lowest_free {
+            self.level = (self.cores - sides.capped_cores) / sides.pulls;
+            if self.level < threshold {
                 break;
             }
-            capped_cores += share.count * share.cap;
-            weights -= share.count * share.weight;
-            self.move_border(self.capped, self.capped + 1);
+            self.level = 0.0;
+            self.move_over(place);
+            sides = self.look();
         }
-        self.slow_down(threads_of);
+        self.slow_down(sides.threads_of);
         self.find_next();
+    }
+
+    /// Adds up both sides.
+    fn look(&self) -> Sides {
+        let mut sides = Sides::default();
+        for (place, share) in self.busy.iter().enumerate() {
+            sides.threads_of[share.kind] += share.threads;
+            if share.is_capped {
+                sides.capped_cores += share.threads;
+                if sides.highest_capped.is_none_or(|(highest, _)| share.threshold > highest) {
+                    sides.highest_capped = Some((share.threshold, place));
+                }
+            } else {
+                sides.pulls += share.pull;
+                if sides.lowest_free.is_none_or(|(lowest, _)| share.threshold < lowest) {
+                    sides.lowest_free = Some((share.threshold, place));
+                }
+            }
+        }
+        sides
     }
 
     /// What the crowd costs each kind that is there; the others' clocks are read by nobody.
@@ -513,21 +538,17 @@ impl<J> SharedProcessor<J> {
     }
 
     fn find_next(&mut self) {
+        let per_level = 1.0 / self.level;
         let (mut wait, mut next) = (f64::INFINITY, 0);
-        let (capped, free) = self.busy.split_at(self.capped);
-        for (place, share) in capped.iter().enumerate() {
-            let left = share.finish - self.clocks.core_service[share.kind];
-            let needed = left * self.slowdowns[share.kind];
+        for (place, share) in self.busy.iter().enumerate() {
+            let slowdown = self.slowdowns[share.kind];
+            let needed = if share.is_capped {
+                (share.finish - self.clocks.core_service[share.kind]) * slowdown
+            } else {
+                (share.finish - self.clocks.level_service[share.kind]) * slowdown * per_level
+            };
             if needed < wait {
                 (wait, next) = (needed, place);
-            }
-        }
-        let per_level = 1.0 / self.level;
-        for (place, share) in free.iter().enumerate() {
-            let left = share.finish - self.clocks.level_service[share.kind];
-            let needed = left * self.slowdowns[share.kind] * per_level;
-            if needed < wait {
-                (wait, next) = (needed, self.capped + place);
             }
         }
         // Beyond the range of the clock the job simply never ends.
@@ -548,8 +569,10 @@ fn ordered<J>(jobs: &BinaryHeap<Reverse<Busy<J>>>) -> Vec<&Busy<J>> {
 
 impl<J: Record> Persist for SharedProcessor<J> {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let counts = [self.next_sequence, self.classes.len() as u64, self.capped as u64];
+        let counts = [self.next_sequence, self.classes.len() as u64];
         out.put_u64(&format!("{name}/counts"), counts);
+        let busy = self.busy.iter().flat_map(|share| [share.class as u64, share.is_capped.into()]);
+        out.put_u64(&format!("{name}/busy"), busy.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/now"), [self.now.nanos()]);
         let Clocks { core_usage, level_usage, core_service, level_service } = self.clocks;
         let clocks = [[core_usage, level_usage].as_slice(), &core_service, &level_service].concat();
@@ -581,7 +604,7 @@ impl<J: Record> Persist for SharedProcessor<J> {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        let counts = from.u64s(&format!("{name}/counts"), 3)?;
+        let counts = from.u64s(&format!("{name}/counts"), 2)?;
         let clocks = from.f64s(&format!("{name}/clocks"), 2 + 2 * KINDS)?;
         let rates = from.f64s(&format!("{name}/rates"), 2 + 2 * KINDS)?;
         let strains = from.f64s(&format!("{name}/strains"), 2 * KINDS)?;
@@ -608,14 +631,21 @@ impl<J: Record> Persist for SharedProcessor<J> {
                 place: NOWHERE,
                 jobs: jobs.collect(),
             });
-            if !done_at.is_empty() {
-                self.enter(index);
-            }
             let class = &mut self.classes[index];
             class.served = numbers[3];
             [class.service_anchor, class.usage_anchor] = [numbers[5], numbers[6]];
         }
-        self.capped = (counts[2] as usize).min(self.busy.len());
+        for share in from.any_u64s(&format!("{name}/busy"))?.chunks_exact(2) {
+            let class = (share[0] as usize).min(self.classes.len().saturating_sub(1));
+            if self.classes.get(class).is_none_or(|class| class.jobs.is_empty()) {
+                continue;
+            }
+            let Class { service_anchor, usage_anchor, .. } = self.classes[class];
+            self.enter(class);
+            let own = &mut self.classes[class];
+            (own.service_anchor, own.usage_anchor) = (service_anchor, usage_anchor);
+            self.busy[own.place].is_capped = share[1] != 0;
+        }
         let kinds = |numbers: &[f64]| std::array::from_fn(|kind| numbers[kind]);
         self.clocks = Clocks {
             core_usage: clocks[0],
