@@ -17,8 +17,8 @@ const PERCENTILE: Fraction = Fraction::from_percent(99);
 /// Requests of a profiling run: two hundred of them are beyond the 99th percentile.
 const REQUESTS: u64 = 20_000;
 
-/// CPU demand of the profiling load in cores, and containers that serve it: enough that
-/// next to nobody waits.
+/// CPU demand of the profiling load in cores, or a tenth of all cores where that is less, and
+/// containers that serve it: enough that next to nobody waits.
 const DEMAND: f64 = 1.0;
 const CONTAINERS: u32 = 16;
 
@@ -40,7 +40,8 @@ impl Objective {
         config: &PlatformConfig,
         relaxation: f64,
     ) -> Result<Self> {
-        let per_second = DEMAND / profile.cpu.seconds().max(1e-6);
+        let cores: f64 = config.nodes.iter().map(|node| node.cores).sum();
+        let per_second = DEMAND.min(0.1 * cores) / profile.cpu.seconds().max(1e-6);
         let seeds = SeedTree::new(0).child("profiling").child(&profile.name);
         let arrivals = Arrivals::new(&LoadShape::Poisson { per_second }, seeds.stream("arrivals"))?;
         let mut platform = Platform::new(config.clone(), &seeds)?;

@@ -164,7 +164,7 @@ fn show(report: &NodeReport, output: Output) {
         }
         table("Capacity in cores, against busy workers", &curves(contention));
         if !contention.mixes.is_empty() {
-            table("Mixes, against the mean of both coefficients", &mixes(contention));
+            table("Mixes, against the rule of the simulator", &mixes(contention));
         }
     }
     if let Some(starts) = &report.starts {

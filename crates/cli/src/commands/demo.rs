@@ -22,7 +22,7 @@ use crate::progress::{CountView, LiveView};
 /// Train agents for twelve serverless functions, play them against autoscalers, and report.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
-    /// Everything random follows from it.
+    /// Seed of the training; the comparison has seeds of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: u64,
     /// Episodes of each agent.
@@ -57,6 +57,10 @@ pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
     let learned = folder.join("agents");
     let training = Training::start(config.clone(), &learned, ExtraWriters::default())?;
     let summary = training.run(&mut view)?;
+    if summary.figures["status"] == "interrupted" {
+        say!("stopped; what was learnt so far is in {}", learned.display());
+        return Ok(Ending::Done);
+    }
     let seconds = summary.timing["elapsed_s"].as_f64().unwrap_or(0.0);
     say!("learnt in {seconds:.1} s; now against the autoscalers, on requests none of them has met");
 
@@ -107,7 +111,7 @@ fn play(
     trials: u64,
 ) -> anyhow::Result<FinishedSimulation> {
     let seeds = (FIRST_TRIAL..FIRST_TRIAL + trials).collect();
-    let facts = simulation.facts(Vec::new(), seeds);
+    let facts = simulation.facts(None, seeds);
     let view = CountView::new("windows", false)?;
     let finished = run_simulation(
         simulation,

@@ -66,24 +66,57 @@ pub(crate) fn run(command: &ReproduceCommand) -> anyhow::Result<Ending> {
     write_atomically(&path, format!("{:#}\n", json!(result)).as_bytes())?;
     match arguments.output {
         Output::Json => print(&format!("{:#}\n", json!(result))),
-        output => show(&result, output),
+        Output::Table => show(&result),
+        output => print_records(output, &rows(&result)),
     }
     say!("figures in {}", path.display());
     Ok(Ending::Done)
 }
 
-fn show(result: &SrlResult, output: Output) {
+/// Every policy in every scenario, a flat row each.
+fn rows(result: &SrlResult) -> Vec<Value> {
+    let row = |scenario: &str, reward: &str, load: Option<f64>, figures: &PolicyFigures| {
+        let mut row = json!({ "scenario": scenario, "reward": reward, "load_pct": load });
+        let fields = json!(figures);
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            match value["mean"].as_f64() {
+                Some(mean) => {
+                    row[name] = json!(mean);
+                    row[format!("{name}_interval")] = value["interval"].clone();
+                }
+                None => row[name] = value.clone(),
+            }
+        }
+        row
+    };
+    let mut rows = Vec::new();
+    for isolated in &result.isolated {
+        let policies = isolated.policies.iter();
+        rows.extend(policies.map(|figures| row("alone", isolated.reward, None, figures)));
+    }
+    for together in &result.together {
+        let (reward, load) = (together.reward, Some(together.load_pct));
+        rows.extend(together.policies.iter().map(|figures| row("together", reward, load, figures)));
+    }
+    for joint in &result.joint {
+        rows.push(row("trained together", joint.reward, Some(joint.load_pct), &joint.policy));
+    }
+    rows
+}
+
+fn show(result: &SrlResult) {
     for isolated in &result.isolated {
         say!(
             "\nalone, reward {}: 95 % of the way after {} episodes ({:.0} to {:.0} by function; paper \
-             280 to 350), training reward {}",
+             280 to 350; {} agents gained nothing), training reward {}",
             isolated.reward,
             isolated.episodes_to_95_pct,
             isolated.quickest_and_slowest.0,
             isolated.quickest_and_slowest.1,
+            isolated.without_gain,
             isolated.training_reward
         );
-        print_records(output, &isolated.policies.iter().map(record).collect::<Vec<_>>());
+        print_records(Output::Table, &isolated.policies.iter().map(record).collect::<Vec<_>>());
     }
     for together in &result.together {
         let (low, mean, high) = together.p99_over_alone;
@@ -101,11 +134,12 @@ fn show(result: &SrlResult, output: Output) {
         if let Some(joint) = joint {
             records.push(record(&joint.policy));
         }
-        print_records(output, &records);
+        print_records(Output::Table, &records);
         if let Some(joint) = joint {
             say!(
-                "trained together: reward {} a step, {} % below alone (paper 55.9 %)",
+                "trained together: reward {} a step, alone {}: {} % below (paper 55.9 %)",
                 joint.training_reward,
+                joint.alone_reward,
                 joint.below_alone_pct
             );
         }

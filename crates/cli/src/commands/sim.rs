@@ -59,6 +59,12 @@ pub(crate) struct FaasArguments {
     /// Seeds: one, a list as 1,4,9, or a range with both ends, as 1..5.
     #[arg(long, default_value = "1", value_name = "SEEDS")]
     seeds: SeedList,
+    /// A file of settings in TOML; `homeostat config default` prints a commented one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any setting of the world, as faas.cores_per_node=5; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     #[command(flatten)]
     play: PlayOptions,
 }
@@ -69,12 +75,6 @@ struct PlayOptions {
     /// A learned policy draws its actions instead of taking the most probable.
     #[arg(long)]
     stochastic: bool,
-    /// A file of settings in TOML; `homeostat config default` prints a commented one.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Any setting of the world, as faas.cores_per_node=5; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// The run folder; by default a new one under runs/.
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -117,19 +117,21 @@ pub(crate) fn run(command: &SimCommand) -> anyhow::Result<Ending> {
     let FaasArguments { play, trace, .. } = &**arguments;
     let thresholds = parse_thresholds(&play.fail_if)?;
     use_threads(play.threads)?;
-    let mut set = play.set.clone();
+    let mut set = arguments.set.clone();
     set.extend(arguments.load.iter().map(|load| format!("faas.load={load}")));
     let options = SettingOptions {
         env: Some(ENV.to_owned()),
-        config: play.config.clone(),
+        config: arguments.config.clone(),
         set,
         ..SettingOptions::default()
     };
     let settings = options.resolve()?;
+    // Whole paths, so that the run can be played again from anywhere.
+    let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let files = trace.as_ref().map(|counts| TraceFiles {
-        counts: counts.clone(),
-        durations: arguments.durations.clone(),
-        memory: arguments.memory.clone(),
+        counts: whole(counts),
+        durations: arguments.durations.as_ref().map(whole),
+        memory: arguments.memory.as_ref().map(whole),
     });
     let game = Game {
         policy: &arguments.policy,
@@ -151,14 +153,9 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
     let before = FinishedSimulation::open(&arguments.run)?;
     let facts = &before.facts;
     let settings = recorded_settings(&arguments.run)?;
-    let files = facts.trace.first().map(|counts| TraceFiles {
-        counts: counts.clone(),
-        durations: facts.trace.get(1).cloned(),
-        memory: facts.trace.get(2).cloned(),
-    });
     let game = Game {
         policy: &arguments.policy,
-        files,
+        files: facts.trace.clone(),
         alone: facts.scenario == "alone",
         duration: SimDuration::from_seconds(facts.duration_s).map_err(Error::from)?,
         seeds: facts.seeds.clone(),
@@ -192,20 +189,13 @@ impl Game<'_> {
         let controllers = Controllers::parse(self.policy, sampling)?;
         let view = CountView::new("windows", play.quiet)?;
         let scenario = match &self.files {
-            Some(files) => {
-                let seed = self.seeds[0];
-                Scenario::Trace(TraceScenario::read(files, seed, &mut |_| {})?)
-            }
+            Some(files) => Scenario::Trace(TraceScenario::read(files, &mut |_| {})?),
             None if self.alone => Scenario::Alone,
             None => Scenario::Together,
         };
         let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
         let simulation = Simulation { plan, scenario, controllers, duration: self.duration };
-        let trace = self.files.iter().flat_map(|files| {
-            let optional = [&files.durations, &files.memory];
-            std::iter::once(&files.counts).chain(optional.into_iter().flatten()).cloned()
-        });
-        let facts = simulation.facts(trace.collect(), self.seeds.clone());
+        let facts = simulation.facts(self.files.clone(), self.seeds.clone());
         let name = format!("sim-{}", facts.policy);
         let path =
             play.run_dir.clone().unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &name));
@@ -221,7 +211,7 @@ impl Game<'_> {
                 } else {
                     format!("{} seeds", self.seeds.len())
                 },
-                self.duration,
+                simulation.played(),
                 path.display()
             );
         }
@@ -279,6 +269,7 @@ pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
         "container_s": mean(&|outcome| outcome.total.container_s),
         "memory_gib_s": mean(&|outcome| outcome.total.memory_gib_s),
         "cold_starts": mean(&|outcome| outcome.total.cold_starts as f64),
+        "ungranted": run.outcomes.iter().map(|outcome| outcome.ungranted).sum::<u64>(),
         "refused": run.outcomes.iter().map(|outcome| outcome.refused).sum::<u64>(),
         "run": run.path.display().to_string(),
     })

@@ -56,17 +56,17 @@ fn every_command_in_the_documents_exists() {
         for line in text.lines().filter_map(|line| line.trim().strip_prefix("homeostat ")) {
             let words: Vec<&str> =
                 line.split(" #").next().unwrap_or_default().split_whitespace().collect();
+            let is_verb = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
             let verbs: Vec<&str> = words
                 .iter()
                 .copied()
-                .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+                .take_while(is_verb)
+                .filter(|word| !word.starts_with("--"))
                 .take(2)
                 .collect();
-            let depth = if matches!(verbs.first(), Some(&("env" | "config" | "bench" | "trace"))) {
-                2
-            } else {
-                1
-            };
+            const GROUPS: [&str; 7] =
+                ["bench", "calibrate", "config", "env", "reproduce", "sim", "trace"];
+            let depth = if GROUPS.contains(&verbs[0]) { 2 } else { 1 };
             let help = place.call(&format!("{} --help", verbs[..depth.min(verbs.len())].join(" ")));
             assert_eq!(help.code, Some(0), "{}: homeostat {line}: {}", page.display(), help.stderr);
             for flag in words.iter().filter(|word| word.starts_with("--")) {

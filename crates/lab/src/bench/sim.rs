@@ -102,7 +102,7 @@ impl SimBench {
         let (scenario, name) = match &self.trace {
             Some(files) => {
                 let name = files.counts.display().to_string();
-                (TraceScenario::read(files, 1, &mut |_| {})?, name)
+                (TraceScenario::read(files, &mut |_| {})?, name)
             }
             None => (TraceScenario::generate(self.functions, 1440, 1), "generated".to_owned()),
         };

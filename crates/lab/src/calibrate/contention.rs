@@ -78,7 +78,8 @@ pub struct MixReport {
     pub busy: usize,
     /// What the node is worth, in cores.
     pub capacity: Estimate,
-    /// The same by the mean of both categories' coefficients, weighted by workers.
+    /// The same by the simulator's rule: each category by its own coefficients, the shared
+    /// part in proportion to the workers that are of its kind.
     pub predicted: f64,
     /// CPU time for the same work against alone, of each.
     pub slowdowns: [f64; 2],
@@ -165,7 +166,7 @@ impl ContentionPlan<'_> {
         } else {
             Form::Linear
         };
-        let mixes = self.mixes().map(|mix| mix_report(cores, form, mix, &categories, &mixed));
+        let mixes = self.mixes().map(|mix| mix_report(cores, mix, &categories, &mixed));
         Ok(ContentionReport { cores, form, mixes: mixes.collect(), categories })
     }
 
@@ -250,7 +251,6 @@ fn observation(category: Kind, cores: usize, counted: &[Count]) -> Observation {
 
 fn mix_report(
     cores: usize,
-    form: Form,
     (mix, busy): ([Kind; 2], usize),
     categories: &[CategoryReport],
     mixed: &[([Kind; 2], usize, Vec<Count>)],
@@ -285,12 +285,13 @@ fn mix_report(
         let sum = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         sum.0 / sum.1
     });
-    let cost = both.iter().map(|report| report.fit(form).cost(busy, cores)).sum::<f64>() / 2.0;
+    let half = 0.5 * busy.min(cores) as f64;
+    let predicted = both.iter().map(|report| half / (1.0 + report.linear.cost(busy, cores, 0.5)));
     MixReport {
         categories: mix,
         busy,
         capacity: estimate(&capacities),
-        predicted: busy.min(cores) as f64 / (1.0 + cost),
+        predicted: predicted.sum(),
         slowdowns,
     }
 }

@@ -103,9 +103,11 @@ impl StrainFit {
         })
     }
 
-    /// Extra CPU time for the same work with this many busy workers.
-    pub fn cost(&self, busy: usize, cores: usize) -> f64 {
-        self.y.value * company(busy, cores) + self.x.value * self.form.overload(busy, cores)
+    /// Extra CPU time for the same work with this many busy workers, a part of which are
+    /// `alike`: of the same category.
+    pub fn cost(&self, busy: usize, cores: usize, alike: f64) -> f64 {
+        let beside = alike * company(busy, cores);
+        self.y.value * beside + self.x.value * self.form.overload(busy, cores)
     }
 }
 
@@ -231,7 +233,7 @@ mod tests {
                 assert!((fit.residual_rms - 0.01).abs() < 1e-3, "{fit:?}");
                 assert!(fit.x.error > 0.0 && fit.x.error < 0.02, "{fit:?}");
                 assert!(
-                    (fit.cost(8, cores) - y * company(8, cores) - x * form.overload(8, cores))
+                    (fit.cost(8, cores, 1.0) - y * company(8, cores) - x * form.overload(8, cores))
                         .abs()
                         < 1e-2
                 );

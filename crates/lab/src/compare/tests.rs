@@ -9,6 +9,7 @@ fn simulation(policy: &str, misses: &[(u64, f64)]) -> FinishedSimulation {
         total: Figures { miss_pct: *miss_pct, requests: 1000, ..Figures::default() },
         node_use: 0.5,
         refused: 0,
+        ungranted: 0,
         functions: Vec::new(),
     };
     FinishedSimulation {
@@ -18,7 +19,7 @@ fn simulation(policy: &str, misses: &[(u64, f64)]) -> FinishedSimulation {
             homeostat: "0.1.0".to_owned(),
             policy: policy.to_owned(),
             scenario: "together".to_owned(),
-            trace: Vec::new(),
+            trace: None,
             load: "poisson".to_owned(),
             functions: 1,
             mean_load: None,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::opened::TrainingRun;
 use crate::RunFolder;
-use crate::simulate::FinishedSimulation;
+use crate::simulate::{FinishedSimulation, TraceFiles};
 
 /// A setting of the world that is not the same in all runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl WorldDifference {
     pub(super) fn of_simulations(runs: &[&FinishedSimulation]) -> Vec<Self> {
         let world = |run: &&FinishedSimulation| {
             let facts = &run.facts;
-            let trace: Vec<String> =
-                facts.trace.iter().map(|path| path.display().to_string()).collect();
+            let files = facts.trace.iter().flat_map(TraceFiles::flags);
+            let trace: Vec<String> = files.map(|(_, path)| path.display().to_string()).collect();
             let mut world = settings(&run.path);
             for (key, value) in [
                 ("scenario", facts.scenario.clone()),

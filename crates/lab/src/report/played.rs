@@ -6,7 +6,7 @@ use std::path::Path;
 use super::markup::{escape, section, table};
 use super::subject::Subject;
 use crate::compare::TrainingRun;
-use crate::simulate::{Controllers, FinishedSimulation, SimulationFacts};
+use crate::simulate::{Controllers, FinishedSimulation, SimulationFacts, TraceFiles};
 
 /// The section about every run.
 pub(super) fn played(subject: &Subject) -> String {
@@ -108,7 +108,7 @@ fn simulation_command(facts: &SimulationFacts, path: &Path) -> String {
     if facts.scenario == "alone" {
         command.push_str(" --alone");
     }
-    for (flag, file) in ["--trace", "--durations", "--memory"].iter().zip(&facts.trace) {
+    for (flag, file) in facts.trace.iter().flat_map(TraceFiles::flags) {
         let _ = write!(command, " {flag} {}", quoted(&file.display().to_string()));
     }
     let config = path.join("config.toml").display().to_string();

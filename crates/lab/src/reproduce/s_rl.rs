@@ -74,8 +74,10 @@ pub struct Isolated {
     /// Episodes until the smoothed reward has come 95 % of the way from its start to its end;
     /// paper: 280 to 350.
     pub episodes_to_95_pct: Spread,
-    /// The same for the slowest and the quickest function, means over seeds.
+    /// The same for the quickest and the slowest function, means over seeds.
     pub quickest_and_slowest: (f64, f64),
+    /// Agents of all seeds that ended no better than they began; they are in no mean.
+    pub without_gain: usize,
     /// Reward of a step at the end of training, penalties included.
     pub training_reward: Spread,
     /// Every policy's figures.
@@ -89,7 +91,7 @@ pub struct Together {
     pub reward: &'static str,
     /// Mean CPU demand over cores, in percent.
     pub load_pct: f64,
-    /// Largest, mean and smallest p99 over that of the same agent alone, over functions; paper:
+    /// Smallest, mean and largest p99 over that of the same agent alone, over functions; paper:
     /// 2.2 to 4.8 times.
     pub p99_over_alone: (f64, f64, f64),
     /// Every policy's figures.
@@ -105,7 +107,9 @@ pub struct Joint {
     pub load_pct: f64,
     /// Reward of a step at the end of training, penalties included.
     pub training_reward: Spread,
-    /// How much lower that is than alone, in percent; paper: 55.9.
+    /// Reward of a step of the same seeds' agents trained alone.
+    pub alone_reward: Spread,
+    /// How much lower that is than alone, in percent of a reward above zero; paper: 55.9.
     pub below_alone_pct: Spread,
     /// The figures of what was learnt, together.
     pub policy: PolicyFigures,
@@ -272,9 +276,9 @@ impl SrlStudy {
                 controllers,
                 duration,
             };
-            let first = FIRST_EVALUATION_SEED + seed * 1000;
-            let runs =
-                (first..first + self.evaluations).map(|seed| simulation.run(seed, &mut |_| Ok(())));
+            let first = FIRST_EVALUATION_SEED.wrapping_add(seed.wrapping_mul(1000));
+            let runs = (0..self.evaluations)
+                .map(|trial| simulation.run(first.wrapping_add(trial), &mut |_| Ok(())));
             runs.collect::<Result<Vec<_>>>()
         };
         self.seeds.par_iter().enumerate().map(play_seed).collect()
@@ -304,20 +308,26 @@ impl SrlStudy {
         let plan = self.plan(reward, None)?;
         let own = self.play_learned(&plan, &Scenario::Alone, trained)?;
         let policies = self.with_heuristics(&plan, &Scenario::Alone, &own)?;
-        let per_function: Vec<Vec<f64>> = trained
+        let per_function: Vec<Vec<Option<f64>>> = trained
             .iter()
             .map(|trained| trained.curves.iter().map(|curve| converged_at(curve)).collect())
             .collect();
-        let seed_means: Vec<f64> = per_function.iter().map(|row| mean(row)).collect();
+        let known = |row: &mut dyn Iterator<Item = Option<f64>>| row.flatten().collect::<Vec<_>>();
+        let seed_means: Vec<f64> =
+            per_function.iter().map(|row| mean(&known(&mut row.iter().copied()))).collect();
         let functions = per_function.first().map_or(0, Vec::len);
         let function_means: Vec<f64> = (0..functions)
-            .map(|place| mean(&per_function.iter().map(|row| row[place]).collect::<Vec<_>>()))
+            .map(|place| known(&mut per_function.iter().map(|row| row[place])))
+            .filter(|episodes| !episodes.is_empty())
+            .map(|episodes| mean(&episodes))
             .collect();
         let ends = Spread::of(&function_means);
+        let without = per_function.iter().flatten().filter(|episodes| episodes.is_none()).count();
         let isolated = Isolated {
             reward: reward.name(),
             episodes_to_95_pct: Spread::of(&seed_means),
             quickest_and_slowest: (ends.min, ends.max),
+            without_gain: without,
             training_reward: Spread::of(&training_rewards(trained)),
             policies,
         };
@@ -358,6 +368,7 @@ impl SrlStudy {
             reward: reward.name(),
             load_pct: 100.0 * plan.mean_load(),
             training_reward: Spread::of(&reached),
+            alone_reward: Spread::of(&before),
             below_alone_pct: Spread::of(&below),
             policy: figures_of("s-rl, trained together", &own),
         })
@@ -427,10 +438,14 @@ fn training_rewards(trained: &[Trained]) -> Vec<f64> {
         .collect()
 }
 
-/// Episodes until the smoothed reward has come 95 % of the way from its start to its end.
-fn converged_at(curve: &[Look]) -> f64 {
-    /// Looks in one smoothed value: 2500 steps.
+/// Episodes until the smoothed reward has come 95 % of the way from its start to its end;
+/// nothing for an agent that ends no better than it began. The first value that can be seen is
+/// that of the first 2500 steps, 137 episodes with the curriculum.
+fn converged_at(curve: &[Look]) -> Option<f64> {
+    /// Looks in one smoothed value.
     const SMOOTHED: usize = 5;
+    /// A smaller gain is noise.
+    const LEAST_GAIN: f64 = 0.02;
     let smooth: Vec<Look> = curve
         .windows(SMOOTHED)
         .map(|looks| Look {
@@ -438,11 +453,12 @@ fn converged_at(curve: &[Look]) -> f64 {
             reward: mean(&looks.iter().map(|look| look.reward).collect::<Vec<_>>()),
         })
         .collect();
-    let (Some(first), Some(last)) = (smooth.first(), smooth.last()) else { return f64::NAN };
     let tenth = (smooth.len() / 10).max(1);
     let end = mean(&smooth.iter().rev().take(tenth).map(|look| look.reward).collect::<Vec<_>>());
-    let goal = first.reward + 0.95 * (end - first.reward);
-    smooth.iter().find(|look| look.reward >= goal).unwrap_or(last).episodes
+    let first = smooth.first()?.reward;
+    let goal = first + 0.95 * (end - first);
+    let reached = smooth.iter().find(|look| look.reward >= goal)?;
+    (end - first >= LEAST_GAIN).then_some(reached.episodes)
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -18,7 +18,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; zeros for none.
+    /// Of these values; no number for none.
     pub(crate) fn of(values: &[f64]) -> Self {
         let Some(summary) = Summary::of(values) else {
             return Self { mean: f64::NAN, interval: None, min: f64::NAN, max: f64::NAN };

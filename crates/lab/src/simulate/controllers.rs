@@ -103,11 +103,22 @@ impl Controllers {
             Self::OnDemand => PolicyConfig::by_name("fixed")?.build()?,
             Self::Random => Box::new(RandomPolicy { bounds: *plan.bounds(), rng }),
             Self::Learned { candidates, sampling, .. } => {
-                let candidate = &candidates[number % candidates.len()];
+                let candidate = of_agent(candidates, number)?;
                 Box::new(LearnedPolicy::new(candidate, plan, *sampling, rng)?)
             }
         })
     }
+}
+
+/// The policy for a function: that of the agent with its number, around again if there are
+/// more functions than agents. One that is missing stopped in training.
+fn of_agent(candidates: &[Candidate], number: usize) -> Result<&Candidate> {
+    let last = candidates.iter().map(|candidate| candidate.agent).max().unwrap_or(0);
+    let agent = if candidates.len() == 1 { last } else { number as u32 % (last + 1) };
+    candidates.iter().find(|candidate| candidate.agent == agent).ok_or_else(|| Error::BadPolicy {
+        path: format!("agent-{agent}").into(),
+        reason: "it is missing: the agent stopped in training".to_owned(),
+    })
 }
 
 /// How long a platform that scales itself keeps an idle container: OpenWhisk's default.

@@ -54,6 +54,8 @@ struct Controlled {
     policy: Box<dyn Policy>,
     memory: GuardrailMemory,
     means: WindowMeans,
+    /// Decisions that the nodes had no room for.
+    ungranted: u64,
 }
 
 impl Simulation {
@@ -65,7 +67,7 @@ impl Simulation {
     ) -> Result<SimulationOutcome> {
         let functions = self.plan.config().functions;
         let mut outcomes = Vec::new();
-        let (mut cpu_s, mut cores, mut refused) = (0.0, 0.0, 0);
+        let (mut cpu_s, mut cores, mut refused, mut ungranted) = (0.0, 0.0, 0, 0);
         let platforms: Vec<Vec<usize>> = match &self.scenario {
             Scenario::Together => vec![(0..functions).collect()],
             Scenario::Alone => (0..functions).map(|number| vec![number]).collect(),
@@ -76,16 +78,28 @@ impl Simulation {
             cpu_s += stage.outcomes.iter().map(|outcome| outcome.figures.cpu_s).sum::<f64>();
             cores += self.plan.platform().nodes.iter().map(|node| node.cores).sum::<f64>();
             refused += stage.refused;
+            ungranted += stage.ungranted;
             outcomes.extend(stage.outcomes);
         }
         Ok(SimulationOutcome {
             seed,
-            duration_s: self.duration.seconds(),
+            duration_s: self.played().seconds(),
             total: Figures::together(&outcomes),
-            node_use: cpu_s / (cores * self.duration.seconds().max(1e-9)),
+            node_use: cpu_s / (cores * self.played().seconds()),
             refused,
+            ungranted,
             functions: outcomes,
         })
+    }
+
+    /// Windows that are played: the duration in whole ones.
+    pub fn windows(&self) -> u64 {
+        self.duration.nanos().div_ceil(self.plan.window().nanos()).max(1)
+    }
+
+    /// How long is played.
+    pub fn played(&self) -> SimDuration {
+        self.plan.window() * self.windows()
     }
 
     fn play(
@@ -102,11 +116,13 @@ impl Simulation {
                     let setup = trace.setup(*number, &self.plan, &seeds)?;
                     tenants.join_with(self.scaled(setup))?;
                 }
-                _ if matches!(self.controllers, Controllers::OnDemand) => {
-                    let setup = self.plan.setup(*number, &seeds)?;
-                    tenants.join_with(self.scaled(setup))?;
+                _ => {
+                    let function = *number % self.plan.functions().count();
+                    match self.controllers {
+                        Controllers::OnDemand => tenants.join_on_demand(function, KEEP_ALIVE),
+                        _ => tenants.join(function),
+                    }
                 }
-                _ => tenants.join(*number % self.plan.functions().count()),
             }
         }
         let ids: Vec<_> = tenants.ids().collect();
@@ -119,11 +135,11 @@ impl Simulation {
                 policy: self.controllers.build(*number, profile, &self.plan, &seeds)?,
                 memory: GuardrailMemory::default(),
                 means: WindowMeans::default(),
+                ungranted: 0,
             });
         }
         let guardrails = Guardrails::bounds_only(*self.plan.bounds())?;
-        let windows = (self.duration.nanos() / self.plan.window().nanos()).max(1);
-        for _ in 0..windows {
+        for _ in 0..self.windows() {
             tenants.advance();
             for (place, function) in controlled.iter_mut().enumerate() {
                 self.control(&mut tenants, place, function, &guardrails, record)?;
@@ -149,9 +165,8 @@ impl Simulation {
         let window = tenants.window(place).expect("a window has just been played").clone();
         let platform = tenants.platform();
         if !matches!(self.controllers, Controllers::OnDemand) {
-            // What the nodes have no room for is not granted; the next decision sees what is
-            // there.
-            let _ = platform.set_allocation(function.id, decision.applied);
+            let granted = platform.grant(function.id, decision.applied)?;
+            function.ungranted += u64::from(granted != decision.applied);
         }
         record(WindowRecord {
             function: function.number,
@@ -163,16 +178,17 @@ impl Simulation {
 
     fn collect(&self, mut tenants: Tenants, controlled: Vec<Controlled>) -> Played {
         let platform = tenants.platform();
-        let mut refused = 0;
+        let (mut refused, mut ungranted) = (0, 0);
         let outcomes = controlled.into_iter().map(|function| {
             refused += function.memory.refusals();
-            let totals = platform.totals(function.id);
+            ungranted += function.ungranted;
+            let totals = platform.final_totals(function.id);
             let name = platform.name(function.id).to_owned();
             let slo = platform.slo(function.id);
             FunctionOutcome::new(function.number, &name, slo, &totals, &function.means)
         });
         let outcomes = outcomes.collect();
-        Played { outcomes, refused }
+        Played { outcomes, refused, ungranted }
     }
 
     /// A function as its controllers need it: one that scales itself starts from nothing.
@@ -193,4 +209,5 @@ impl Simulation {
 struct Played {
     outcomes: Vec<FunctionOutcome>,
     refused: u64,
+    ungranted: u64,
 }

@@ -18,6 +18,8 @@ pub struct SimulationOutcome {
     pub node_use: f64,
     /// Proposals that were no numbers and were refused.
     pub refused: u64,
+    /// Decisions that the nodes had no room for, or not for all of.
+    pub ungranted: u64,
     /// Each function.
     pub functions: Vec<FunctionOutcome>,
 }
@@ -44,7 +46,7 @@ pub const QUANTILES: [f64; 15] =
 /// The figures that policies are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Requests that are settled: answered, given up or lost.
+    /// Requests whose fate is known: answered, given up, lost, or late already at the end.
     pub requests: u64,
     /// Percent of them that missed the objective's threshold.
     pub miss_pct: f64,
@@ -113,7 +115,7 @@ impl FunctionOutcome {
             name: name.to_owned(),
             slo_ms,
             figures: Figures {
-                requests: totals.completed + totals.timed_out + totals.failed,
+                requests: totals.judged(),
                 miss_pct: totals.miss_ratio() * 100.0,
                 p99_ms,
                 p99_over_slo: p99_ms.unwrap_or(0.0) / slo_ms,

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::engine::{Scenario, Simulation, WindowRecord};
 use super::outcome::SimulationOutcome;
+use super::trace::TraceFiles;
 use crate::run_folder::file_error;
 use crate::{Error, Result, RunFolder};
 
@@ -35,7 +36,7 @@ pub struct SimulationFacts {
     /// `together`, `alone` or `trace`.
     pub scenario: String,
     /// Files of the trace, if there was one.
-    pub trace: Vec<PathBuf>,
+    pub trace: Option<TraceFiles>,
     /// The load, in words.
     pub load: String,
     /// Functions.
@@ -87,8 +88,7 @@ pub fn run_simulation(
     let file = File::create(&windows_path).map_err(file_error("create", &windows_path))?;
     let writer = Mutex::new(BufWriter::new(file));
     let functions = facts.functions as u64;
-    let windows_each = (facts.duration_s / facts.window_s).floor().max(1.0) as u64;
-    let total = windows_each * functions * facts.seeds.len() as u64;
+    let total = simulation.windows() * functions * facts.seeds.len() as u64;
     let done = AtomicU64::new(0);
     let outcomes = facts.seeds.par_iter().enumerate().map(|(place, seed)| {
         simulation.run(*seed, &mut |record: WindowRecord<'_>| {
@@ -136,13 +136,16 @@ impl FinishedSimulation {
         }
         let summary: Summary = serde_json::from_slice(&folder.read("summary.json")?)
             .map_err(|error| unreadable("summary.json", error.to_string()))?;
+        if summary.outcomes.is_empty() || facts.seeds.is_empty() {
+            return Err(unreadable("summary.json", "it has no seeds".to_owned()));
+        }
         Ok(Self { path: path.to_owned(), facts, outcomes: summary.outcomes })
     }
 }
 
 impl Simulation {
     /// What it is, in words.
-    pub fn facts(&self, trace: Vec<PathBuf>, seeds: Vec<u64>) -> SimulationFacts {
+    pub fn facts(&self, trace: Option<TraceFiles>, seeds: Vec<u64>) -> SimulationFacts {
         let load = serde_json::to_value(self.plan.config().load).unwrap_or_default();
         let load = load.as_str().unwrap_or_default().to_owned();
         let (scenario, functions, load) = match &self.scenario {
@@ -160,7 +163,7 @@ impl Simulation {
             load,
             functions,
             mean_load: is_known.then(|| self.plan.mean_load()),
-            duration_s: self.duration.seconds(),
+            duration_s: self.played().seconds(),
             window_s: self.plan.window().seconds(),
             seeds,
         }

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use homeostat_core::{Bytes, Fraction, Millicores, SeedTree, SimDuration, Slo};
 use homeostat_decide::Allocation;
 use homeostat_load::TraceArrivals;
-use homeostat_load::trace::TraceReader;
+use homeostat_load::trace::{FunctionKey, TraceReader};
 use homeostat_load::traffic::TrafficModel;
 use homeostat_sim_faas::{Category, FaasPlan, FunctionProfile, FunctionSetup, Scaling, Source};
+use serde::{Deserialize, Serialize};
 
 use crate::trace_file::{FileProgress, read_trace};
 use crate::{Error, Result};
 
 /// The tables of a trace.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceFiles {
     /// Requests per minute.
     pub counts: PathBuf,
@@ -23,6 +24,18 @@ pub struct TraceFiles {
     pub durations: Option<PathBuf>,
     /// Memory.
     pub memory: Option<PathBuf>,
+}
+
+impl TraceFiles {
+    /// The files that there are, each with the flag that names it.
+    pub fn flags(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("--trace", Some(&self.counts)),
+            ("--durations", self.durations.as_ref()),
+            ("--memory", self.memory.as_ref()),
+        ];
+        files.into_iter().filter_map(|(flag, file)| Some((flag, file?.as_path())))
+    }
 }
 
 /// Functions with their requests per minute, run times and memory.
@@ -34,11 +47,16 @@ pub struct TraceScenario {
 #[derive(Debug, Clone)]
 struct TracedFunction {
     name: String,
+    /// Its application, which memory tables are about.
+    app: String,
     counts: Vec<u32>,
     duration: SimDuration,
     spread: f64,
     memory: Bytes,
 }
+
+/// The platform behind the trace ended functions after ten minutes.
+const LONGEST_RUN: SimDuration = SimDuration::from_secs(600);
 
 /// A function of a trace must answer this many times slower than its mean before it misses:
 /// traces have no objectives.
@@ -47,16 +65,12 @@ const OBJECTIVE_OVER_MEAN: f64 = 5.0;
 impl TraceScenario {
     /// Requests per minute from a file in the format of 2019. Run times and memory come from
     /// the tables beside it, and where there are none, from the model of that trace.
-    pub fn read(
-        files: &TraceFiles,
-        seed: u64,
-        watch: &mut dyn FnMut(FileProgress),
-    ) -> Result<Self> {
+    pub fn read(files: &TraceFiles, watch: &mut dyn FnMut(FileProgress)) -> Result<Self> {
         let rows = read_trace(&files.counts, watch, |reader| {
             let mut rows = Vec::new();
             if let TraceReader::Counts(mut reader) = reader {
                 while let Some(row) = reader.next_function()? {
-                    rows.push((row.key.function, row.counts));
+                    rows.push((row.key, row.counts));
                 }
             }
             Ok(rows)
@@ -64,22 +78,32 @@ impl TraceScenario {
         if rows.is_empty() {
             return Err(holds_no(&files.counts, "requests per minute"));
         }
-        let mut this = Self::with_model(rows, seed);
+        let mut this = Self::with_model(rows);
         let functions = Arc::make_mut(&mut this.functions);
         if let Some(path) = &files.durations {
             let table = read_durations(path, watch)?;
+            let mut found = 0;
             for function in functions.iter_mut() {
                 if let Some((mean, spread)) = table.get(&function.name) {
                     (function.duration, function.spread) = (*mean, *spread);
+                    found += 1;
                 }
+            }
+            if found == 0 {
+                return Err(of_other_functions(path, &files.counts));
             }
         }
         if let Some(path) = &files.memory {
             let table = read_memory(path, watch)?;
+            let mut found = 0;
             for function in functions.iter_mut() {
-                if let Some(memory) = table.get(&function.name) {
+                if let Some(memory) = table.get(&function.app).or(table.get(&function.name)) {
                     function.memory = *memory;
+                    found += 1;
                 }
+            }
+            if found == 0 {
+                return Err(of_other_functions(path, &files.counts));
             }
         }
         Ok(this)
@@ -92,21 +116,26 @@ impl TraceScenario {
         let rows = (0..functions).map(|number| {
             let mut rng = seeds.stream(&format!("counts/{number}"));
             let traffic = model.draw(&mut rng);
-            (format!("function-{number}"), traffic.rhythm.minute_counts(minutes, &mut rng))
+            let name = format!("function-{number}");
+            let key = FunctionKey { owner: name.clone(), app: name.clone(), function: name };
+            (key, traffic.rhythm.minute_counts(minutes, &mut rng))
         });
-        Self::with_model(rows.collect(), seed)
+        Self::with_model(rows.collect())
     }
 
-    fn with_model(rows: Vec<(String, Vec<u32>)>, seed: u64) -> Self {
+    /// What the trace does not say is drawn from the model, for every seed of a simulation the
+    /// same: it belongs to the trace.
+    fn with_model(rows: Vec<(FunctionKey, Vec<u32>)>) -> Self {
         let model = TrafficModel::azure_2019();
-        let seeds = SeedTree::new(seed).child("trace");
-        let functions = rows.into_iter().enumerate().map(|(number, (name, counts))| {
+        let seeds = SeedTree::new(0).child("trace");
+        let functions = rows.into_iter().enumerate().map(|(number, (key, counts))| {
             let mut rng = seeds.stream(&format!("function/{number}"));
             let traffic = model.draw(&mut rng);
             TracedFunction {
-                name,
+                name: key.function,
+                app: key.app,
                 counts,
-                duration: traffic.duration.mean(),
+                duration: traffic.duration.mean().min(LONGEST_RUN),
                 spread: traffic.duration.spread,
                 memory: traffic.memory,
             }
@@ -172,6 +201,14 @@ impl TraceScenario {
             scaling: Scaling::Managed,
             arrivals: Some(Source::Trace(TraceArrivals::new(function.counts.clone(), rng))),
         })
+    }
+}
+
+fn of_other_functions(path: &Path, counts: &Path) -> Error {
+    Error::File {
+        action: "use",
+        path: path.to_owned(),
+        reason: format!("none of its rows is of a function in {}", counts.display()),
     }
 }
 

@@ -4,6 +4,7 @@
 mod control_tasks;
 mod joint_training;
 mod measured_table;
+mod reproduction;
 mod sample;
 mod simulation;
 mod trace_files;

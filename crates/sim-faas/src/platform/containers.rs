@@ -19,8 +19,13 @@ impl Platform {
         while self.functions[number].containers.len() > wanted {
             self.drop_one(number);
         }
+        self.count_homeless(number);
+    }
+
+    /// Counts the containers of a function that are wanted and have no room.
+    pub(super) fn count_homeless(&mut self, number: usize) {
         let function = &mut self.functions[number];
-        let homeless = (wanted - function.containers.len()) as u32;
+        let homeless = function.wanted.replicas.saturating_sub(function.containers.len() as u32);
         self.homeless = self.homeless - function.homeless + homeless;
         function.homeless = homeless;
     }
@@ -132,7 +137,8 @@ impl Platform {
     }
 
     /// New shares act on the running containers.
-    pub(super) fn apply_shares(&mut self, number: usize, millicores: u64) {
+    pub(super) fn apply_shares(&mut self, number: usize) {
+        let millicores = self.functions[number].wanted.cpu.millicores();
         self.functions[number].millicores = millicores;
         let weight = millicores as f64 / f64::from(self.config.slots);
         for place in 0..self.functions[number].nodes.len() {
@@ -263,10 +269,11 @@ impl Platform {
     /// A lost request counts in the percentiles as one that was never answered: otherwise a
     /// function that kills its requests would look quick.
     pub(super) fn count_failure(&mut self, number: usize) {
+        let never = self.functions[number].never(self.config.timeout);
         let window = &mut self.functions[number].window;
         window.failed += 1;
         window.missed += 1;
-        window.latency.record(self.config.timeout);
+        window.latency.record(never);
     }
 
     /// A container is killed because its request needs more memory than it may have; another

@@ -120,6 +120,7 @@ impl Platform {
                 self.become_ready(container);
             }
         }
+        self.count_homeless(number);
         self.functions[number].window = Counters::default();
         Ok(FunctionId(number))
     }
@@ -225,17 +226,29 @@ impl Platform {
         let function = id.0 as u32;
         if wanted.cpu != before.cpu {
             let at = self.now + self.config.timings.resize_cpu.draw(&mut self.rng);
-            self.events
-                .schedule(at, Event::Shares { function, millicores: wanted.cpu.millicores() });
+            self.events.schedule(at, Event::Shares { function });
         }
         if wanted.memory != before.memory {
             let at = self.now + self.config.timings.resize_memory.draw(&mut self.rng);
-            self.events.schedule(at, Event::MemoryLimit { function, bytes: wanted.memory.bytes() });
+            self.events.schedule(at, Event::MemoryLimit { function });
             self.reserve(id.0, wanted.memory);
         }
         self.functions[id.0].wanted = wanted;
         self.match_wanted(id.0);
         Ok(())
+    }
+
+    /// Gives a function as much of a wish as there is room for: all of it, or everything but
+    /// the memory limit. Returns what it has then.
+    pub fn grant(&mut self, id: FunctionId, wanted: Allocation) -> Result<Allocation> {
+        match self.set_allocation(id, wanted) {
+            Err(Error::NoRoom { .. } | Error::LargerThanAnyNode { .. }) => {
+                let memory = self.allocation(id).memory;
+                self.set_allocation(id, Allocation { memory, ..wanted })?;
+            }
+            other => other?,
+        }
+        Ok(self.allocation(id))
     }
 
     /// Whether one more container of a function would find room now.
@@ -330,11 +343,10 @@ impl Platform {
                     self.end_if_idle(container);
                 }
             }
-            Event::Shares { function, millicores } => {
-                self.apply_shares(function as usize, millicores)
-            }
-            Event::MemoryLimit { function, bytes } => {
-                self.functions[function as usize].memory_limit = Bytes::new(bytes);
+            Event::Shares { function } => self.apply_shares(function as usize),
+            Event::MemoryLimit { function } => {
+                let function = &mut self.functions[function as usize];
+                function.memory_limit = function.wanted.memory;
             }
         }
     }

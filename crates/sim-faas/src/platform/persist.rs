@@ -4,10 +4,10 @@
 //! functions added in the same order: what they need and where their requests come from is
 //! not part of the state.
 
-use homeostat_core::{Bytes, Millicores, Persist, Result, SimTime, Snapshot};
+use homeostat_core::{Bytes, Millicores, Persist, Result, SimDuration, SimTime, Snapshot};
 
 use super::Platform;
-use super::state::{Container, Counters, Function, Phase, Request, Totals};
+use super::state::{Arrived, Container, Counters, Function, Phase, Request, Totals};
 
 impl Persist for Platform {
     fn save(&self, name: &str, out: &mut Snapshot) {
@@ -32,8 +32,8 @@ impl Persist for Platform {
         out.put_u64(&format!("{name}/containers"), containers);
         out.put_u64(&format!("{name}/containers/free"), wide(&self.free_containers));
         let requests = self.requests.iter().flat_map(|request| {
-            let Request { arrived, container, place, epoch } = *request;
-            [arrived.nanos(), container.into(), place.into(), epoch.into()]
+            let Request { arrived, io, container, place, epoch } = *request;
+            [arrived.nanos(), io.nanos(), container.into(), place.into(), epoch.into()]
         });
         out.put_u64(&format!("{name}/requests"), requests.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/requests/free"), wide(&self.free_requests));
@@ -63,13 +63,14 @@ impl Persist for Platform {
         let containers = from.any_u64s(&format!("{name}/containers"))?;
         self.containers = containers.chunks_exact(CONTAINER_WORDS).map(read_container).collect();
         self.free_containers = narrow(from.any_u64s(&format!("{name}/containers/free"))?);
-        let requests = from.any_u64s(&format!("{name}/requests"))?.chunks_exact(4);
+        let requests = from.any_u64s(&format!("{name}/requests"))?.chunks_exact(5);
         self.requests = requests
             .map(|words| Request {
                 arrived: SimTime::from_nanos(words[0]),
-                container: words[1] as u32,
-                place: words[2] as u32,
-                epoch: words[3] as u32,
+                io: SimDuration::from_nanos(words[1]),
+                container: words[2] as u32,
+                place: words[3] as u32,
+                epoch: words[4] as u32,
             })
             .collect();
         self.free_requests = narrow(from.any_u64s(&format!("{name}/requests/free"))?);
@@ -108,7 +109,11 @@ impl Persist for Function {
         ];
         out.put_u64(name, facts);
         out.put_f64(&format!("{name}/cpu"), [self.cpu_at_window]);
-        let waiting: Vec<u64> = self.waiting.iter().map(|arrived| arrived.nanos()).collect();
+        let words = |arrived: &Arrived| {
+            let Arrived { at, cpu, io } = arrived;
+            [at.nanos(), cpu.nanos(), io.nanos()]
+        };
+        let waiting: Vec<u64> = self.waiting.iter().flat_map(words).collect();
         out.put_u64(&format!("{name}/waiting"), waiting);
         out.put_u64(&format!("{name}/containers"), wide(&self.containers));
         out.put_u64(&format!("{name}/idle"), wide(&self.idle));
@@ -138,7 +143,14 @@ impl Persist for Function {
         self.counted_until = SimTime::from_nanos(facts[11]);
         self.cpu_at_window = from.f64s(&format!("{name}/cpu"), 1)?[0];
         let waiting = from.any_u64s(&format!("{name}/waiting"))?;
-        self.waiting = waiting.iter().map(|arrived| SimTime::from_nanos(*arrived)).collect();
+        self.waiting = waiting
+            .chunks_exact(3)
+            .map(|words| Arrived {
+                at: SimTime::from_nanos(words[0]),
+                cpu: SimDuration::from_nanos(words[1]),
+                io: SimDuration::from_nanos(words[2]),
+            })
+            .collect();
         self.containers = narrow(from.any_u64s(&format!("{name}/containers"))?);
         self.idle = narrow(from.any_u64s(&format!("{name}/idle"))?);
         self.in_service = narrow(from.any_u64s(&format!("{name}/in_service"))?);

@@ -1,10 +1,10 @@
 //! The life of a request: it arrives, waits for a container, burns CPU time, waits for
 //! storage, and is answered.
 
-use homeostat_core::{SimDuration, SimTime};
+use homeostat_core::SimDuration;
 
 use super::Platform;
-use super::state::{Event, Job, Phase, Request};
+use super::state::{Arrived, Event, Job, Phase, Request};
 use crate::config::Scaling;
 
 impl Platform {
@@ -16,13 +16,18 @@ impl Platform {
 
     pub(super) fn arrive(&mut self, number: usize) {
         self.count_time(number);
-        let now = self.now;
+        self.give_up_old(number);
         let function = &mut self.functions[number];
         function.window.arrived += 1;
+        let arrived = Arrived {
+            at: self.now,
+            cpu: function.profile.draw_cpu(&mut function.rng),
+            io: function.profile.draw_io(&mut function.rng),
+        };
         match function.idle.last().copied() {
-            Some(container) => self.serve(container, now),
+            Some(container) => self.serve(container, arrived),
             None => {
-                function.waiting.push_back(now);
+                function.waiting.push_back(arrived);
                 self.start_on_demand(number);
             }
         }
@@ -43,7 +48,7 @@ impl Platform {
     }
 
     /// Gives a request to a container with room.
-    fn serve(&mut self, container: u32, arrived: SimTime) {
+    fn serve(&mut self, container: u32, arrived: Arrived) {
         let place = &mut self.containers[container as usize];
         let number = place.function as usize;
         let node = place.node as usize;
@@ -57,23 +62,23 @@ impl Platform {
         if function.memory_limit < function.profile.least_memory() {
             return self.run_out_of_memory(container);
         }
-        let work = function.profile.draw_cpu(&mut function.rng);
         let place = function.in_service.len() as u32;
+        let Arrived { at: arrived, cpu, io } = arrived;
         let request = match self.free_requests.pop() {
             Some(request) => {
                 let epoch = self.requests[request as usize].epoch;
-                self.requests[request as usize] = Request { arrived, container, place, epoch };
+                self.requests[request as usize] = Request { arrived, io, container, place, epoch };
                 request
             }
             None => {
-                self.requests.push(Request { arrived, container, place, epoch: 0 });
+                self.requests.push(Request { arrived, io, container, place, epoch: 0 });
                 (self.requests.len() - 1) as u32
             }
         };
         function.in_service.push(request);
         let node_state = &mut self.nodes[node];
         let class = node_state.class(number);
-        node_state.processor.start(self.now, class, work, Job::Request(request));
+        node_state.processor.start(self.now, class, cpu, Job::Request(request));
         self.watch(node);
     }
 
@@ -89,9 +94,9 @@ impl Platform {
 
     /// The CPU part is done; storage, network and paging follow, without CPU.
     fn wait_or_complete(&mut self, request: u32) {
-        let Request { container, epoch, .. } = self.requests[request as usize];
-        let function = &mut self.functions[self.containers[container as usize].function as usize];
-        let mut wait = function.profile.draw_io(&mut function.rng);
+        let Request { container, epoch, io, .. } = self.requests[request as usize];
+        let function = &self.functions[self.containers[container as usize].function as usize];
+        let mut wait = io;
         let (needed, limit) = (function.profile.memory, function.memory_limit);
         if limit < needed {
             let missing = needed.bytes() as f64 / limit.bytes().max(1) as f64 - 1.0;
@@ -173,14 +178,14 @@ impl Platform {
     /// Requests whose clients have given up leave the queue.
     pub(super) fn give_up_old(&mut self, number: usize) {
         let (now, timeout) = (self.now, self.config.timeout);
-        let is_old = |arrived: &SimTime| now.saturating_since(*arrived) > timeout;
+        let is_old = |arrived: &Arrived| now.saturating_since(arrived.at) > timeout;
         while self.functions[number].waiting.front().is_some_and(is_old) {
             self.count_time(number);
             let function = &mut self.functions[number];
             function.waiting.pop_front();
             function.window.timed_out += 1;
             function.window.missed += 1;
-            function.window.latency.record(timeout);
+            function.window.latency.record(function.never(timeout));
         }
     }
 }

@@ -78,10 +78,10 @@ pub(crate) enum Event {
     Created { container: u32, epoch: u32 },
     /// An idle container may have been idle for long enough.
     KeepAlive { container: u32, epoch: u32 },
-    /// New shares are in force, in millicores.
-    Shares { function: u32, millicores: u64 },
-    /// A new memory limit is in force.
-    MemoryLimit { function: u32, bytes: u64 },
+    /// The shares that are wanted by now come into force.
+    Shares { function: u32 },
+    /// The memory limit that is wanted by now comes into force.
+    MemoryLimit { function: u32 },
 }
 
 impl Record for Event {
@@ -92,8 +92,8 @@ impl Record for Event {
             Self::Answered { request, epoch } => [0, request.into(), epoch.into()],
             Self::Created { container, epoch } => [1, container.into(), epoch.into()],
             Self::KeepAlive { container, epoch } => [2, container.into(), epoch.into()],
-            Self::Shares { function, millicores } => [3, function.into(), millicores],
-            Self::MemoryLimit { function, bytes } => [4, function.into(), bytes],
+            Self::Shares { function } => [3, function.into(), 0],
+            Self::MemoryLimit { function } => [4, function.into(), 0],
         });
     }
 
@@ -103,16 +103,26 @@ impl Record for Event {
             0 => Self::Answered { request: number, epoch: small },
             1 => Self::Created { container: number, epoch: small },
             2 => Self::KeepAlive { container: number, epoch: small },
-            3 => Self::Shares { function: number, millicores: words[2] },
-            _ => Self::MemoryLimit { function: number, bytes: words[2] },
+            3 => Self::Shares { function: number },
+            _ => Self::MemoryLimit { function: number },
         }
     }
 }
 
-/// A request in service. Those that wait are only an arrival time in their function's queue.
+/// A request as it came. What it needs is drawn then, so that it depends on nothing that is
+/// done to the platform: in one seed all policies meet the same requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    pub(crate) at: SimTime,
+    pub(crate) cpu: SimDuration,
+    pub(crate) io: SimDuration,
+}
+
+/// A request in service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) arrived: SimTime,
+    pub(crate) io: SimDuration,
     pub(crate) container: u32,
     /// Place among the function's requests in service.
     pub(crate) place: u32,
@@ -176,7 +186,7 @@ pub(crate) struct Function {
     pub(crate) present: u32,
     /// Ready containers with room for a request, the one used last on top.
     pub(crate) idle: Vec<u32>,
-    pub(crate) waiting: VecDeque<SimTime>,
+    pub(crate) waiting: VecDeque<Arrived>,
     pub(crate) in_service: Vec<u32>,
     /// Containers that are wanted and have no room.
     pub(crate) homeless: u32,
@@ -184,6 +194,7 @@ pub(crate) struct Function {
     pub(crate) nodes: Vec<u32>,
     pub(crate) window: Counters,
     pub(crate) window_began: SimTime,
+    /// CPU time that all its classes had used when the window began.
     pub(crate) cpu_at_window: f64,
     pub(crate) totals: Totals,
     pub(crate) counted_until: SimTime,
@@ -194,6 +205,11 @@ impl Function {
     pub(crate) fn next_arrival(&mut self) -> Option<SimTime> {
         let next = self.source.as_mut()?.next_arrival()?;
         Some(self.began + next.saturating_since(SimTime::ZERO))
+    }
+
+    /// What a request that is never answered counts as.
+    pub(crate) fn never(&self, timeout: SimDuration) -> SimDuration {
+        timeout.max(self.slo.threshold() * 10)
     }
 
     /// Requests inside: waiting or in service.
@@ -232,6 +248,8 @@ pub struct Totals {
     pub timed_out: u64,
     /// Requests lost with a container that was killed or a node that failed.
     pub failed: u64,
+    /// Requests inside that are late already; counted at the end of a run only.
+    pub unsettled: u64,
     /// Containers that were started.
     pub cold_starts: u64,
     /// Containers killed for want of memory.
@@ -242,6 +260,7 @@ pub struct Totals {
     pub container_s: f64,
     /// Memory set aside, in GiB-seconds.
     pub memory_gib_s: f64,
-    /// Latency of settled requests; those given up or lost have that of the timeout.
+    /// Latency of settled requests. Those given up or lost were never answered: they have the
+    /// timeout, or ten times the objective where that is longer.
     pub latency: Histogram,
 }

@@ -1,10 +1,10 @@
 //! What can be seen of a function: windows of figures, as monitoring would report them.
 
-use homeostat_core::{Bytes, SimTime};
+use homeostat_core::{Bytes, SimDuration, SimTime};
 use homeostat_decide::{Observation, ReplicaSample};
 
 use super::Platform;
-use super::state::{Counters, FunctionId, Phase, Totals};
+use super::state::{Counters, Function, FunctionId, Phase, Request, Totals};
 
 /// One closed window of one function.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,15 +43,9 @@ impl Platform {
         function.totals.add(&counters, cpu_s);
         // Requests that are late already, wherever they are, count with their age: a function
         // that is stuck never looks healthy.
-        let threshold = function.slo.threshold();
-        let late = |arrived: &SimTime| {
-            Some(self.now.saturating_since(*arrived)).filter(|age| *age > threshold)
-        };
-        function.waiting.iter().filter_map(late).for_each(|age| counters.latency.record(age));
-        let in_service = function.in_service.iter().map(|place| &self.requests[*place as usize]);
-        in_service
-            .filter_map(|request| late(&request.arrived))
-            .for_each(|age| counters.latency.record(age));
+        for age in late_ages(function, &self.requests, self.now) {
+            counters.latency.record(age);
+        }
         let observation = Observation {
             now: self.now,
             window: length,
@@ -94,6 +88,18 @@ impl Platform {
         totals
     }
 
+    /// Everything a function has seen at the end of a run: requests inside that are late
+    /// already have missed the objective, whatever becomes of them.
+    pub fn final_totals(&mut self, id: FunctionId) -> Totals {
+        let mut totals = self.totals(id);
+        for age in late_ages(&self.functions[id.0], &self.requests, self.now) {
+            totals.missed += 1;
+            totals.unsettled += 1;
+            totals.latency.record(age);
+        }
+        totals
+    }
+
     /// Requests of a function that are inside: waiting or in service.
     pub fn inside(&self, id: FunctionId) -> u64 {
         self.functions[id.0].inside()
@@ -110,19 +116,24 @@ impl Platform {
         function.window.memory_time += present * function.reserved.bytes() as f64 * elapsed;
     }
 
-    /// CPU time in core-seconds since the window began.
-    fn cpu_since(&mut self, number: usize) -> f64 {
+    /// CPU time in core-nanoseconds that a function has used.
+    fn cpu_used(&mut self, number: usize) -> f64 {
         let mut used = 0.0;
         for place in 0..self.functions[number].nodes.len() {
             let node = &mut self.nodes[self.functions[number].nodes[place] as usize];
             used += node.processor.cpu_time(self.now, node.class(number));
         }
-        (used - self.functions[number].cpu_at_window) / 1e9
+        used
+    }
+
+    /// CPU time in core-seconds since the window began.
+    fn cpu_since(&mut self, number: usize) -> f64 {
+        (self.cpu_used(number) - self.functions[number].cpu_at_window) / 1e9
     }
 
     fn cpu_since_window(&mut self, number: usize) -> f64 {
         let seconds = self.cpu_since(number);
-        self.functions[number].cpu_at_window += seconds * 1e9;
+        self.functions[number].cpu_at_window = self.cpu_used(number);
         seconds
     }
 
@@ -155,6 +166,19 @@ impl Platform {
     }
 }
 
+/// Ages of the requests inside that are beyond the objective's threshold.
+fn late_ages(
+    function: &Function,
+    requests: &[Request],
+    now: SimTime,
+) -> impl Iterator<Item = SimDuration> {
+    let threshold = function.slo.threshold();
+    let waiting = function.waiting.iter().map(|arrived| arrived.at);
+    let in_service = function.in_service.iter().map(|place| requests[*place as usize].arrived);
+    let ages = waiting.chain(in_service).map(move |arrived| now.saturating_since(arrived));
+    ages.filter(move |age| *age > threshold)
+}
+
 fn gib_seconds(byte_nanos: f64) -> f64 {
     byte_nanos / 1e9 / f64::from(1 << 30)
 }
@@ -182,9 +206,13 @@ impl Totals {
         self.latency.merge(&window.latency);
     }
 
-    /// Part of the requests that are settled which missed the objective.
+    /// Requests whose fate is known: settled, or inside and late already.
+    pub fn judged(&self) -> u64 {
+        self.completed + self.timed_out + self.failed + self.unsettled
+    }
+
+    /// Part of them that missed the objective.
     pub fn miss_ratio(&self) -> f64 {
-        let settled = self.completed + self.timed_out + self.failed;
-        if settled == 0 { 0.0 } else { self.missed as f64 / settled as f64 }
+        self.missed as f64 / self.judged().max(1) as f64
     }
 }

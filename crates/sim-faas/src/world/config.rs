@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use homeostat_core::{Bounds, Bytes, Millicores, SeedTree, SimDuration};
-use homeostat_decide::{Allocation, AllocationBounds, PolicyConfig};
+use homeostat_core::{Bounds, Bytes, SimDuration};
+use homeostat_decide::{AllocationBounds, PolicyConfig};
 use homeostat_des::Strain;
-use homeostat_load::{Arrivals, LoadShape};
+use homeostat_load::LoadShape;
 use serde::{Deserialize, Serialize};
 
 use super::reward::RewardPreset;
-use crate::config::{FunctionSetup, NodeConfig, PlatformConfig, Scaling, Source};
+use crate::config::{NodeConfig, PlatformConfig};
 use crate::contention::Contention;
 use crate::objective::{Objective, RELAXATION};
 use crate::profile::{Category, FunctionProfile};
@@ -183,6 +183,9 @@ impl FaasConfig {
         bounds: AllocationBounds,
         course: Option<Arc<FaasPlan>>,
     ) -> Result<FaasPlan> {
+        for profile in &profiles {
+            self.load_of(profile).validate()?;
+        }
         let relaxation = self.objective_over_isolated;
         let objectives =
             profiles.iter().map(|profile| Objective::profile(profile, &platform, relaxation));
@@ -218,6 +221,39 @@ impl FaasConfig {
         }
         let strain = |[shared, overload]: [f64; 2]| Strain { shared, overload };
         Contention::new(settings.map(|(_, numbers)| strain(numbers)))
+    }
+
+    /// The load of a function.
+    fn load_of(&self, profile: &FunctionProfile) -> LoadShape {
+        let per_second = self.demand_cores / profile.cpu.seconds();
+        let window_s = self.window_s;
+        let episode_s = window_s * f64::from(self.steps);
+        match self.load {
+            LoadKind::Poisson => LoadShape::Poisson { per_second },
+            // The walk of the first study: a spread of 0.45 in the logarithm of the rate, and
+            // a correlation of 0.92 from one step to the next.
+            LoadKind::Fluctuating => LoadShape::Fluctuating {
+                per_second,
+                spread: 0.45,
+                persistence: 0.92,
+                every_s: window_s,
+            },
+            LoadKind::Diurnal => {
+                LoadShape::Diurnal { per_second, swing: 0.8, period_s: 20.0 * window_s }
+            }
+            LoadKind::Bursty => LoadShape::Bursty {
+                calm_per_second: 0.75 * per_second,
+                burst_per_second: 2.0 * per_second,
+                calm_s: 16.0 * window_s,
+                burst_s: 4.0 * window_s,
+            },
+            LoadKind::Spike => LoadShape::Spike {
+                base_per_second: 0.75 * per_second,
+                peak_per_second: 2.0 * per_second,
+                start_s: 0.4 * episode_s,
+                length_s: 0.2 * episode_s,
+            },
+        }
     }
 
     /// Refuses what cannot be played, with the setting's name.
@@ -338,56 +374,8 @@ impl FaasPlan {
         named.unwrap_or(agent as usize % self.profiles.len())
     }
 
-    /// The `number`-th function of a platform with a generous allocation and its load.
-    pub fn setup(&self, number: usize, seeds: &SeedTree) -> Result<FunctionSetup> {
-        let function = number % self.profiles.len();
-        let rng = seeds.stream(&format!("arrivals/{number}"));
-        let profile = self.profiles[function].clone();
-        let allocation = Allocation {
-            replicas: self.bounds.replicas.high() / 2,
-            cpu: Millicores::new(1000),
-            memory: self.bounds.memory.clamp(profile.memory + profile.memory),
-        };
-        Ok(FunctionSetup {
-            slo: self.objectives[function].slo,
-            isolated_latency: self.objectives[function].isolated_latency,
-            allocation,
-            scaling: Scaling::Managed,
-            arrivals: Some(Source::Shape(Arrivals::new(&self.load_of(function), rng)?)),
-            profile,
-        })
-    }
-
     /// The load of a function of the catalogue.
     pub(crate) fn load_of(&self, function: usize) -> LoadShape {
-        let per_second = self.config.demand_cores / self.profiles[function].cpu.seconds();
-        let window_s = self.config.window_s;
-        let episode_s = window_s * f64::from(self.config.steps);
-        match self.config.load {
-            LoadKind::Poisson => LoadShape::Poisson { per_second },
-            // The walk of the first study: a spread of 0.45 in the logarithm of the rate, and
-            // a correlation of 0.92 from one step to the next.
-            LoadKind::Fluctuating => LoadShape::Fluctuating {
-                per_second,
-                spread: 0.45,
-                persistence: 0.92,
-                every_s: window_s,
-            },
-            LoadKind::Diurnal => {
-                LoadShape::Diurnal { per_second, swing: 0.8, period_s: 20.0 * window_s }
-            }
-            LoadKind::Bursty => LoadShape::Bursty {
-                calm_per_second: 0.75 * per_second,
-                burst_per_second: 2.0 * per_second,
-                calm_s: 16.0 * window_s,
-                burst_s: 4.0 * window_s,
-            },
-            LoadKind::Spike => LoadShape::Spike {
-                base_per_second: 0.75 * per_second,
-                peak_per_second: 2.0 * per_second,
-                start_s: 0.4 * episode_s,
-                length_s: 0.2 * episode_s,
-            },
-        }
+        self.config.load_of(&self.profiles[function])
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// The plan must be that of [`super::FaasConfig::build_course`].
+    /// The plan must be the course's own.
     pub(crate) fn new(plan: FaasPlan) -> Self {
         Self { plan, tenants: None, last_direction: 0 }
     }

@@ -81,9 +81,8 @@ impl Stage {
             let seen = tenant.seen.as_ref().expect("a window has just been played");
             let Controller { policy, guardrails, memory } = controller;
             let decision = decide(policy.as_mut(), guardrails, memory, seen);
-            // A wish that the nodes have no room for is not granted; the next decision sees
-            // what is there.
-            let _ = self.tenants.platform.set_allocation(tenant.id, decision.applied);
+            let granted = self.tenants.platform.grant(tenant.id, decision.applied);
+            granted.expect("a tenant's function is there, and bounds keep its CPU above zero");
         }
     }
 }

@@ -36,7 +36,10 @@ pub struct Tenants {
     /// The catalogue's place of every function that was ever added, by its number.
     added: Vec<usize>,
     seed: u64,
+    /// First allocations.
     rng: Stream,
+    /// What monitoring adds.
+    noise: Stream,
 }
 
 impl Tenants {
@@ -49,7 +52,8 @@ impl Tenants {
             plan: plan.clone(),
             present: Vec::new(),
             added: Vec::new(),
-            rng: seeds.stream("tenants"),
+            rng: seeds.stream("first allocations"),
+            noise: seeds.stream("monitoring"),
             seed,
         }
     }
@@ -57,7 +61,15 @@ impl Tenants {
     /// Adds a function of the plan with a first allocation.
     pub fn join(&mut self, function: usize) {
         let allocation = self.first_allocation(function);
-        let id = self.add(function, allocation);
+        let id = self.add(function, allocation, Scaling::Managed);
+        self.welcome(id);
+    }
+
+    /// Adds a function of the plan that scales itself, from nothing.
+    pub fn join_on_demand(&mut self, function: usize, keep_alive: SimDuration) {
+        let allocation = Allocation { replicas: 0, ..self.first_allocation(function) };
+        let most = self.plan.bounds.replicas.high();
+        let id = self.add(function, allocation, Scaling::OnDemand { keep_alive, most });
         self.welcome(id);
     }
 
@@ -69,12 +81,14 @@ impl Tenants {
     }
 
     fn welcome(&mut self, id: FunctionId) {
+        // Before its first window a function is seen as it was made: no requests, nothing late.
+        let made = self.platform.close_window(id).observation;
         self.present.push(Tenant {
             id,
             features: Features::new(self.plan.bounds),
             last_action: ScalingAction::Hold,
             penalty: 0.0,
-            obs: [0.0; Features::COUNT],
+            obs: Features::new(self.plan.bounds).observe(&made),
             rate: 0.0,
             window: None,
             seen: None,
@@ -87,7 +101,7 @@ impl Tenants {
         self.platform.remove_function(tenant.id).expect("a tenant's function is there");
     }
 
-    fn add(&mut self, function: usize, allocation: Allocation) -> FunctionId {
+    fn add(&mut self, function: usize, allocation: Allocation, scaling: Scaling) -> FunctionId {
         let seeds = SeedTree::new(self.seed).child(&format!("load/{}", self.added.len()));
         let arrivals = Arrivals::new(&self.plan.load_of(function), seeds.stream("arrivals"))
             .expect("the plan was validated");
@@ -99,7 +113,7 @@ impl Tenants {
                 slo: objective.slo,
                 isolated_latency: objective.isolated_latency,
                 allocation,
-                scaling: Scaling::Managed,
+                scaling,
                 arrivals: Some(Source::Shape(arrivals)),
             })
             .expect("bounds keep allocations below the size of a node")
@@ -143,7 +157,7 @@ impl Tenants {
         self.platform.run_until(homeostat_core::SimTime::from_nanos(seen_at.nanos()));
         for tenant in &mut self.present {
             let window = self.platform.close_window(tenant.id);
-            let seen = blur(&window.observation, self.plan.noise, &mut self.rng);
+            let seen = blur(&window.observation, self.plan.noise, &mut self.noise);
             tenant.obs = tenant.features.observe(&seen);
             tenant.rate = seen.arrivals_per_s;
             tenant.window = Some(window);
@@ -191,13 +205,14 @@ fn blur(truth: &Observation, noise: f64, rng: &mut Stream) -> Observation {
     if noise == 0.0 {
         return seen;
     }
-    let mut factor = || (1.0 + noise * rng.normal()).max(0.0);
+    // As many draws for every window, whatever is in it.
+    let [late, arrivals, concurrency, cpu, memory] =
+        std::array::from_fn(|_| (1.0 + noise * rng.normal()).max(0.0));
     seen.latency = truth
         .latency
-        .map(|latency| SimDuration::from_nanos((latency.nanos() as f64 * factor()) as u64));
-    seen.arrivals_per_s *= factor();
-    seen.concurrency *= factor();
-    let (cpu, memory) = (factor(), factor());
+        .map(|latency| SimDuration::from_nanos((latency.nanos() as f64 * late) as u64));
+    seen.arrivals_per_s *= arrivals;
+    seen.concurrency *= concurrency;
     for replica in &mut seen.replicas {
         replica.cpu_cores = replica.cpu_cores.map(|cores| cores * cpu);
         replica.memory =
@@ -210,6 +225,7 @@ impl Persist for Tenants {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_u64(&format!("{name}/seed"), [self.seed]);
         self.rng.save(&format!("{name}/rng"), out);
+        self.noise.save(&format!("{name}/noise"), out);
         let added: Vec<u64> = self.added.iter().map(|function| *function as u64).collect();
         out.put_u64(&format!("{name}/added"), added);
         let present = self.present.iter().flat_map(|tenant| {
@@ -235,9 +251,10 @@ impl Persist for Tenants {
         for function in from.any_u64s(&format!("{name}/added"))? {
             let function = *function as usize % catalogue;
             let nothing = Allocation { replicas: 0, ..fresh.first_allocation(function) };
-            fresh.add(function, nothing);
+            fresh.add(function, nothing, Scaling::Managed);
         }
         fresh.rng.load(&format!("{name}/rng"), from)?;
+        fresh.noise.load(&format!("{name}/noise"), from)?;
         fresh.platform.load(&format!("{name}/platform"), from)?;
         let present = from.any_u64s(&format!("{name}/present"))?.chunks_exact(4);
         for (place, facts) in present.enumerate() {

@@ -33,7 +33,10 @@ fn world(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>) {
 /// One random treatment.
 fn treat(platform: &mut Platform, ids: &[FunctionId], rng: &mut Stream) {
     let id = ids[rng.below(ids.len())];
-    match rng.below(8) {
+    match rng.below(9) {
+        // A removed function takes no more wishes; its requests stay counted.
+        8 if ids.len() > 1 && rng.below(10) == 0 => drop(platform.remove_function(ids[1])),
+        8 => drop(platform.send(id)),
         0 => drop(platform.fail_node(rng.below(2))),
         1 => {
             platform.restore_node(0).unwrap();
