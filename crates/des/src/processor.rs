@@ -57,8 +57,9 @@ pub struct SharedProcessor<J> {
     cores: f64,
     now: SimTime,
     classes: Vec<Class<J>>,
-    /// Busy classes, in no order.
+    /// Busy classes, in no order, and their sums.
     busy: Vec<Share>,
+    sums: Sums,
     /// Cores per weight that classes below their caps have now.
     level: f64,
     strains: [Strain; KINDS],
@@ -121,13 +122,40 @@ struct Clocks {
     level_service: [f64; KINDS],
 }
 
-/// Busy classes that run at their caps, and those that do not.
+/// Sums over the busy classes. Kept from event to event while everybody has its cap, and added
+/// up anew otherwise, so that roundings do not pile up.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sides {
+struct Sums {
     threads_of: [f64; KINDS],
     capped_cores: f64,
     /// Weights of the jobs below their caps.
     pulls: f64,
+}
+
+impl Sums {
+    fn add(&mut self, share: &Share) {
+        self.threads_of[share.kind] += share.threads;
+        if share.is_capped {
+            self.capped_cores += share.threads;
+        } else {
+            self.pulls += share.pull;
+        }
+    }
+
+    fn take(&mut self, share: &Share) {
+        self.threads_of[share.kind] -= share.threads;
+        if share.is_capped {
+            self.capped_cores -= share.threads;
+        } else {
+            self.pulls -= share.pull;
+        }
+    }
+}
+
+/// Busy classes that run at their caps, and those that do not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sides {
+    sums: Sums,
     /// Threshold and place of who is nearest to the border, on either side.
     highest_capped: Option<(f64, usize)>,
     lowest_free: Option<(f64, usize)>,
@@ -176,6 +204,7 @@ impl<J> SharedProcessor<J> {
             now: SimTime::ZERO,
             classes: Vec::new(),
             busy: Vec::new(),
+            sums: Sums::default(),
             level: 0.0,
             strains: [Strain::default(); KINDS],
             slowdowns: [1.0; KINDS],
@@ -416,6 +445,7 @@ impl<J> SharedProcessor<J> {
     /// Takes a class from the busy ones.
     fn leave(&mut self, place: usize) {
         let gone = self.busy.swap_remove(place);
+        self.sums.take(&gone);
         self.classes[gone.class].place = NOWHERE;
         if let Some(moved) = self.busy.get(place) {
             self.classes[moved.class].place = place;
@@ -435,7 +465,9 @@ impl<J> SharedProcessor<J> {
         let share = &mut self.busy[place];
         let class = &self.classes[share.class];
         let count = class.jobs.len() as f64;
+        self.sums.take(share);
         (share.threads, share.pull) = (count * share.cap, count * share.weight);
+        self.sums.add(share);
         let rate = if share.is_capped { share.cap } else { share.weight };
         let Some(Reverse(first)) = class.jobs.peek() else { return };
         share.finish = class.service_anchor + (first.done_at - class.served).max(0.0) / rate;
@@ -469,8 +501,19 @@ impl<J> SharedProcessor<J> {
     fn share(&mut self) {
         if self.busy.is_empty() {
             (self.level, self.clocks, self.next) = (0.0, Clocks::default(), None);
+            self.sums = Sums::default();
             return;
         }
+        let everybody_has_its_cap = self.sums.pulls == 0.0 && self.sums.capped_cores <= self.cores;
+        if !everybody_has_its_cap {
+            self.divide();
+        }
+        self.slow_down();
+        self.find_next();
+    }
+
+    /// Finds who runs at its cap, and the level of the others.
+    fn divide(&mut self) {
         let mut sides = self.look();
         // Whoever no longer reaches its cap leaves it, the hardest to content first; then
         // whoever now does gets it, the easiest first. Either only raises the level, so that
@@ -478,8 +521,8 @@ impl<J> SharedProcessor<J> {
         while let Some((threshold, place)) = sides.highest_capped {
             // With nobody below its cap, everybody at its cap may be too much already.
             let is_content = match sides.lowest_free {
-                None => sides.capped_cores <= self.cores,
-                Some(_) => self.cores - sides.capped_cores >= threshold * sides.pulls,
+                None => sides.sums.capped_cores <= self.cores,
+                Some(_) => self.cores - sides.sums.capped_cores >= threshold * sides.sums.pulls,
             };
             if is_content {
                 break;
@@ -489,7 +532,7 @@ impl<J> SharedProcessor<J> {
         }
         self.level = 0.0;
         while let Some((threshold, place)) = sides.lowest_free {
-            self.level = (self.cores - sides.capped_cores) / sides.pulls;
+            self.level = (self.cores - sides.sums.capped_cores) / sides.sums.pulls;
             if self.level < threshold {
                 break;
             }
@@ -497,22 +540,19 @@ impl<J> SharedProcessor<J> {
             self.move_over(place);
             sides = self.look();
         }
-        self.slow_down(sides.threads_of);
-        self.find_next();
+        self.sums = sides.sums;
     }
 
     /// Adds up both sides.
     fn look(&self) -> Sides {
         let mut sides = Sides::default();
         for (place, share) in self.busy.iter().enumerate() {
-            sides.threads_of[share.kind] += share.threads;
+            sides.sums.add(share);
             if share.is_capped {
-                sides.capped_cores += share.threads;
                 if sides.highest_capped.is_none_or(|(highest, _)| share.threshold > highest) {
                     sides.highest_capped = Some((share.threshold, place));
                 }
             } else {
-                sides.pulls += share.pull;
                 if sides.lowest_free.is_none_or(|(lowest, _)| share.threshold < lowest) {
                     sides.lowest_free = Some((share.threshold, place));
                 }
@@ -522,7 +562,8 @@ impl<J> SharedProcessor<J> {
     }
 
     /// What the crowd costs each kind that is there; the others' clocks are read by nobody.
-    fn slow_down(&mut self, threads_of: [f64; KINDS]) {
+    fn slow_down(&mut self) {
+        let threads_of = self.sums.threads_of;
         let threads: f64 = threads_of.iter().sum();
         // A job that is alone shares nothing; on a single core nobody runs beside another.
         let others = (threads.min(self.cores) - 1.0).max(0.0);
@@ -573,6 +614,9 @@ impl<J: Record> Persist for SharedProcessor<J> {
         out.put_u64(&format!("{name}/counts"), counts);
         let busy = self.busy.iter().flat_map(|share| [share.class as u64, share.is_capped.into()]);
         out.put_u64(&format!("{name}/busy"), busy.collect::<Vec<_>>());
+        let Sums { threads_of, capped_cores, pulls } = self.sums;
+        let sums = [[capped_cores, pulls].as_slice(), &threads_of].concat();
+        out.put_f64(&format!("{name}/sums"), sums);
         out.put_u64(&format!("{name}/now"), [self.now.nanos()]);
         let Clocks { core_usage, level_usage, core_service, level_service } = self.clocks;
         let clocks = [[core_usage, level_usage].as_slice(), &core_service, &level_service].concat();
@@ -665,6 +709,8 @@ impl<J: Record> Persist for SharedProcessor<J> {
             self.refresh(place);
             self.busy[place].finish = *finish;
         }
+        let sums = from.f64s(&format!("{name}/sums"), 2 + KINDS)?;
+        self.sums = Sums { capped_cores: sums[0], pulls: sums[1], threads_of: kinds(&sums[2..]) };
         let next = from.any_u64s(&format!("{name}/next"))?.first_chunk::<2>();
         self.next = next
             .map(|[at, place]| Next { at: SimTime::from_nanos(*at), place: *place as usize })
