@@ -86,6 +86,33 @@ fn a_generated_trace_is_played_on_demand() {
 }
 
 #[test]
+fn the_memory_of_a_trace_is_that_of_its_applications_and_is_replayed() {
+    let place = Workplace::new();
+    let minutes: Vec<String> = (1..=3).map(|minute| minute.to_string()).collect();
+    let header = format!("HashOwner,HashApp,HashFunction,Trigger,{}", minutes.join(","));
+    place.write("inv.csv", format!("{header}\no,shop,pay,http,60,60,60\n"));
+    let memory = |app: &str| {
+        format!(
+            "HashOwner,HashApp,SampleCount,AverageAllocatedMb,AverageAllocatedMb_pct1,\
+             AverageAllocatedMb_pct5,AverageAllocatedMb_pct25,AverageAllocatedMb_pct50,\
+             AverageAllocatedMb_pct75,AverageAllocatedMb_pct95,AverageAllocatedMb_pct99,\
+             AverageAllocatedMb_pct100\no,{app},1,900,900,900,900,900,900,900,900,900\n"
+        )
+    };
+    place.write("mem.csv", memory("shop"));
+    place.done("sim faas --policy none --trace inv.csv --memory mem.csv --duration 3m -q");
+    let windows = String::from_utf8(place.read("runs/sim-none/windows.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(windows.lines().next().unwrap()).unwrap();
+    assert!((first["memory_mib"].as_f64().unwrap() - 900e6 / 1048576.0).abs() < 1.0, "{first}");
+    place.done("replay runs/sim-none --policy kpa -q");
+    // A table of other applications is not passed over in silence.
+    place.write("other.csv", memory("office"));
+    let refused = place.call("sim faas --policy none --trace inv.csv --memory other.csv -q");
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("none of its rows is of a function in"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_crossed_threshold_ends_with_99() {
     let place = Workplace::new();
     let called = place.call(&format!("sim faas --policy random {SHORT} --fail-if requests>1"));
@@ -123,6 +150,12 @@ fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
         1,
         "is below its mean service time",
     );
+    check(
+        "sim faas --policy none --load spike --set faas.window_s=86400 --set faas.steps=1000000",
+        1,
+        "load start_s must be",
+    );
+    check("replay nowhere --policy hpa --set faas.functions=3", 2, "unexpected argument '--set'");
     check("sim faas --policy hpa --trace nowhere.csv", 1, "nowhere.csv");
     check("replay nowhere --policy hpa", 2, "nowhere is not a run folder");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
