@@ -69,6 +69,8 @@ pub struct SharedProcessor<J> {
     clocks: Clocks,
     next: Option<Next>,
     next_sequence: u64,
+    /// A job is gone and shares are not divided anew yet.
+    is_behind: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -212,6 +214,7 @@ impl<J> SharedProcessor<J> {
             clocks: Clocks::default(),
             next: None,
             next_sequence: 0,
+            is_behind: false,
         })
     }
 
@@ -316,14 +319,30 @@ impl<J> SharedProcessor<J> {
     /// Takes a job that is done by `now`. Several may be done at once: call until there is
     /// none.
     pub fn finish(&mut self, now: SimTime) -> Option<Finished<J>> {
+        let finished = self.finish_and_wait(now);
+        self.catch_up();
+        finished
+    }
+
+    /// [`SharedProcessor::finish`] for whoever will most likely start another job at the same
+    /// instant: shares are not divided anew until then, or until
+    /// [`SharedProcessor::catch_up`], which must come before time goes on.
+    pub fn finish_and_wait(&mut self, now: SimTime) -> Option<Finished<J>> {
         let next = self.next.filter(|next| next.at <= now)?;
         self.advance(now);
         let class = self.busy[next.place].class;
         self.settle(class);
         let Reverse(done) = self.classes[class].jobs.pop().expect("the next to finish is busy");
         self.leave_or_refresh(next.place);
-        self.share();
+        self.is_behind = true;
         Some(Finished { class: ClassId(class), job: done.job })
+    }
+
+    /// Divides shares after [`SharedProcessor::finish_and_wait`], if nothing else has.
+    pub fn catch_up(&mut self) {
+        if self.is_behind {
+            self.share();
+        }
     }
 
     /// Takes away every job of a class that `is_gone` names, done or not: time-outs and
@@ -390,6 +409,7 @@ impl<J> SharedProcessor<J> {
     fn advance(&mut self, now: SimTime) {
         debug_assert!(now >= self.now, "time goes forward");
         let elapsed = now.saturating_since(self.now).nanos() as f64;
+        debug_assert!(!self.is_behind || elapsed == 0.0, "shares are divided before time goes on");
         self.now = self.now.max(now);
         let level_elapsed = elapsed * self.level;
         self.clocks.core_usage += elapsed;
@@ -499,6 +519,7 @@ impl<J> SharedProcessor<J> {
     /// Finds who runs at its cap, the level of the others, what crowding costs, and the
     /// next job to finish.
     fn share(&mut self) {
+        self.is_behind = false;
         if self.busy.is_empty() {
             (self.level, self.clocks, self.next) = (0.0, Clocks::default(), None);
             self.sums = Sums::default();

@@ -83,13 +83,14 @@ impl Platform {
     }
 
     pub(super) fn on_finish(&mut self, node: usize) {
-        let finished = self.nodes[node].processor.finish(self.now);
-        self.watch(node);
+        let finished = self.nodes[node].processor.finish_and_wait(self.now);
         match finished.map(|finished| finished.job) {
             Some(Job::Request(request)) => self.wait_or_complete(request),
             Some(Job::Start(container)) => self.become_ready(container),
             None => {}
         }
+        self.nodes[node].processor.catch_up();
+        self.watch(node);
     }
 
     /// The CPU part is done; storage, network and paging follow, without CPU.
