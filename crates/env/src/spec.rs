@@ -119,6 +119,18 @@ impl EnvSpec {
         })
     }
 
+    /// Refuses a common step unless it has one action of the space for each of `agents`.
+    pub fn require_actions(&self, actions: &[Action], agents: usize) -> Result<()> {
+        if actions.len() != agents {
+            return Err(Error::ActionCount {
+                env: self.id.to_string(),
+                expected: agents,
+                got: actions.len(),
+            });
+        }
+        actions.iter().try_for_each(|action| self.require_action(action))
+    }
+
     /// The card as text for a terminal.
     pub fn describe(&self) -> String {
         let limit = match self.time_limit {

@@ -173,6 +173,15 @@ pub struct FunctionSetup {
     pub arrivals: Option<Source>,
 }
 
+impl FunctionSetup {
+    /// The same function scaling itself, from nothing.
+    pub fn on_demand(mut self, keep_alive: SimDuration, most: u32) -> Self {
+        self.allocation.replicas = 0;
+        self.scaling = Scaling::OnDemand { keep_alive, most };
+        self
+    }
+}
+
 /// Where the requests of a function come from.
 #[derive(Debug, Clone)]
 pub enum Source {

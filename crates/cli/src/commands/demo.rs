@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_lab::simulate::{
-    Controllers, FinishedSimulation, Scenario, Simulation, run_simulation,
-};
+use homeostat_lab::simulate::{Controllers, FinishedSimulation, Scenario, Simulation};
 use homeostat_lab::{
     ExtraWriters, RunConfig, RunFolder, Settings, Training, UserLayers, load_candidates,
     write_report,
@@ -15,9 +13,9 @@ use homeostat_rl::Sampling;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::commands::sim::summary_record;
+use crate::commands::sim::{play_watched, summary_record};
 use crate::output::{Output, print, print_records};
-use crate::progress::{CountView, LiveView};
+use crate::progress::LiveView;
 
 /// Train agents for twelve serverless functions, play them against autoscalers, and report.
 #[derive(Args)]
@@ -112,17 +110,8 @@ fn play(
 ) -> anyhow::Result<FinishedSimulation> {
     let seeds = (FIRST_TRIAL..FIRST_TRIAL + trials).collect();
     let facts = simulation.facts(None, seeds);
-    let view = CountView::new("windows", false)?;
-    let finished = run_simulation(
-        simulation,
-        &facts,
-        &config.toml,
-        &folder.join(format!("sim-{}", facts.policy)),
-        &|done, total| view.show(done, total),
-        view.interruption(),
-    )?;
-    view.finish();
-    Ok(finished)
+    let path = folder.join(format!("sim-{}", facts.policy));
+    play_watched(simulation, &facts, config, &path, false)
 }
 
 /// The figures that people look at first.

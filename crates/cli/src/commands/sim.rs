@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use homeostat_core::SimDuration;
 use homeostat_lab::simulate::{
-    Controllers, FinishedSimulation, Scenario, Simulation, TraceFiles, TraceScenario,
-    run_simulation,
+    Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceFiles,
+    TraceScenario, run_simulation,
 };
-use homeostat_lab::{Error, RunFolder, Settings, Summary, Threshold, UserLayers};
+use homeostat_lab::{Error, RunConfig, RunFolder, Settings, Summary, Threshold, UserLayers};
 use homeostat_rl::Sampling;
 use serde_json::{Value, json};
 
@@ -187,7 +187,6 @@ impl Game<'_> {
         let config = settings.validate()?;
         let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
         let controllers = Controllers::parse(self.policy, sampling)?;
-        let view = CountView::new("windows", play.quiet)?;
         let scenario = match &self.files {
             Some(files) => Scenario::Trace(TraceScenario::read(files, &mut |_| {})?),
             None if self.alone => Scenario::Alone,
@@ -215,17 +214,29 @@ impl Game<'_> {
                 path.display()
             );
         }
-        let finished = run_simulation(
-            &simulation,
-            &facts,
-            &config.toml,
-            &path,
-            &|done, total| view.show(done, total),
-            view.interruption(),
-        )?;
-        view.finish();
-        Ok(finished)
+        play_watched(&simulation, &facts, &config, &path, play.quiet)
     }
+}
+
+/// Plays a simulation with its progress on the terminal.
+pub(crate) fn play_watched(
+    simulation: &Simulation,
+    facts: &SimulationFacts,
+    config: &RunConfig,
+    path: &Path,
+    quiet: bool,
+) -> anyhow::Result<FinishedSimulation> {
+    let view = CountView::new("windows", quiet)?;
+    let finished = run_simulation(
+        simulation,
+        facts,
+        &config.toml,
+        path,
+        &|done, total| view.show(done, total),
+        view.interruption(),
+    )?;
+    view.finish();
+    Ok(finished)
 }
 
 fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> {

@@ -4,9 +4,7 @@
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
 
 use crate::phase::Phase;
-use crate::{
-    Action, AgentStep, Card, EnvSpec, Error, Field, MultiAgentEnv, MultiStep, Result, Space,
-};
+use crate::{Action, AgentStep, Card, EnvSpec, Field, MultiAgentEnv, MultiStep, Result, Space};
 
 use super::OF_THE_SPACE;
 
@@ -109,16 +107,7 @@ impl MultiAgentEnv for RollCall {
 
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>> {
         self.phase.require_running(&self.spec.id)?;
-        if actions.len() != self.agents.len() {
-            return Err(Error::ActionCount {
-                env: self.spec.id.to_string(),
-                expected: self.agents.len(),
-                got: actions.len(),
-            });
-        }
-        for action in actions {
-            self.spec.require_action(action)?;
-        }
+        self.spec.require_actions(actions, self.agents.len())?;
         self.elapsed += 1;
         let last = self.elapsed >= TIME_LIMIT;
         self.steps.clear();

@@ -13,7 +13,7 @@ use homeostat_sim_faas::{
 use serde::Serialize;
 
 use crate::config::{Settings, UserLayers};
-use crate::simulate::{TraceFiles, TraceScenario};
+use crate::simulate::{KEEP_ALIVE, TraceFiles, TraceScenario};
 use crate::trainer::Trainer;
 use crate::{Error, Result};
 
@@ -216,9 +216,7 @@ fn azure_day(scenario: &TraceScenario, busy: f64) -> Result<(f64, u64, f64)> {
     let mut platform = Platform::new(plan.platform().clone(), &seeds)?;
     for number in 0..scenario.functions() {
         let setup = scenario.setup(number, &plan, &seeds)?;
-        let scaling = Scaling::OnDemand { keep_alive: SimDuration::from_secs(600), most: 1000 };
-        let allocation = Allocation { replicas: 0, ..setup.allocation };
-        platform.add_function(FunctionSetup { scaling, allocation, ..setup })?;
+        platform.add_function(setup.on_demand(KEEP_ALIVE, 1000))?;
     }
     let start = Instant::now();
     platform.run_until(SimTime::ZERO + scenario.duration());

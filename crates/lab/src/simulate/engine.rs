@@ -2,7 +2,7 @@
 
 use homeostat_core::{SeedTree, SimDuration};
 use homeostat_decide::{Decision, GuardrailMemory, Guardrails, Policy, decide};
-use homeostat_sim_faas::{FaasPlan, FunctionId, FunctionSetup, Scaling, Tenants, Window};
+use homeostat_sim_faas::{FaasPlan, FunctionId, Tenants, Window};
 
 use super::controllers::{Controllers, KEEP_ALIVE};
 use super::outcome::{Figures, FunctionOutcome, SimulationOutcome, WindowMeans};
@@ -114,7 +114,12 @@ impl Simulation {
             match &self.scenario {
                 Scenario::Trace(trace) => {
                     let setup = trace.setup(*number, &self.plan, &seeds)?;
-                    tenants.join_with(self.scaled(setup))?;
+                    tenants.join_with(match self.controllers {
+                        Controllers::OnDemand => {
+                            setup.on_demand(KEEP_ALIVE, self.plan.bounds().replicas.high())
+                        }
+                        _ => setup,
+                    })?;
                 }
                 _ => {
                     let function = *number % self.plan.functions().count();
@@ -189,20 +194,6 @@ impl Simulation {
         });
         let outcomes = outcomes.collect();
         Played { outcomes, refused, ungranted }
-    }
-
-    /// A function as its controllers need it: one that scales itself starts from nothing.
-    fn scaled(&self, setup: FunctionSetup) -> FunctionSetup {
-        match self.controllers {
-            Controllers::OnDemand => {
-                let most = self.plan.bounds().replicas.high();
-                let mut allocation = setup.allocation;
-                allocation.replicas = 0;
-                let scaling = Scaling::OnDemand { keep_alive: KEEP_ALIVE, most };
-                FunctionSetup { scaling, allocation, ..setup }
-            }
-            _ => setup,
-        }
     }
 }
 

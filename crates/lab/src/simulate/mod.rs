@@ -6,6 +6,7 @@ mod outcome;
 mod run;
 mod trace;
 
+pub(crate) use controllers::KEEP_ALIVE;
 pub use controllers::{Controllers, LearnedPolicy};
 pub use engine::{Scenario, Simulation, WindowRecord};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};

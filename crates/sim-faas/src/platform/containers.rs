@@ -1,7 +1,7 @@
 //! The life of a container: it is placed where memory is, created, loads its code, serves,
 //! and goes.
 
-use homeostat_core::{Bytes, SimTime};
+use homeostat_core::Bytes;
 
 use super::Platform;
 use super::state::{Container, Event, Job, Phase};
@@ -334,10 +334,5 @@ impl Platform {
         } else {
             self.watch_idle(container);
         }
-    }
-
-    /// When a container was created, for telemetry.
-    pub(super) fn created(&self, container: u32) -> SimTime {
-        self.containers[container as usize].created
     }
 }

@@ -76,14 +76,7 @@ impl Platform {
 
     /// Adds a function; the containers of its first allocation are ready at once.
     pub fn add_function(&mut self, setup: FunctionSetup) -> Result<FunctionId> {
-        self.require_node_for(&setup.profile.name, setup.allocation)?;
-        if setup.allocation.cpu.millicores() == 0 {
-            return Err(Error::OutOfRange {
-                what: format!("the CPU of {}", setup.profile.name),
-                value: setup.allocation.cpu.to_string(),
-                expected: "it must be above 0".to_owned(),
-            });
-        }
+        self.require_possible(&setup.profile.name, setup.allocation)?;
         let number = self.functions.len();
         let seeds = self.seeds.child(&format!("function/{number}"));
         let mut function = Function {
@@ -212,15 +205,7 @@ impl Platform {
     /// their time to start; containers without room start when there is room.
     pub fn set_allocation(&mut self, id: FunctionId, wanted: Allocation) -> Result<()> {
         self.require(id)?;
-        let name = &self.functions[id.0].profile.name;
-        self.require_node_for(name, wanted)?;
-        if wanted.cpu.millicores() == 0 {
-            return Err(Error::OutOfRange {
-                what: format!("the CPU of {name}"),
-                value: wanted.cpu.to_string(),
-                expected: "it must be above 0".to_owned(),
-            });
-        }
+        self.require_possible(&self.functions[id.0].profile.name, wanted)?;
         self.require_room_to_grow(id.0, wanted.memory)?;
         let before = self.functions[id.0].wanted;
         let function = id.0 as u32;
@@ -317,13 +302,21 @@ impl Platform {
         if number < nodes { Ok(()) } else { Err(Error::NoSuchNode { number, nodes }) }
     }
 
-    fn require_node_for(&self, function: &str, allocation: Allocation) -> Result<()> {
+    /// Refuses an allocation that no node could ever hold, or that could never run.
+    fn require_possible(&self, function: &str, allocation: Allocation) -> Result<()> {
         let largest = self.nodes.iter().map(|node| node.memory).max().expect("there are nodes");
-        if allocation.memory <= largest {
-            return Ok(());
+        if allocation.memory > largest {
+            let (function, needed) = (function.to_owned(), allocation.memory);
+            return Err(Error::LargerThanAnyNode { function, needed, largest });
         }
-        let (function, needed) = (function.to_owned(), allocation.memory);
-        Err(Error::LargerThanAnyNode { function, needed, largest })
+        if allocation.cpu.millicores() == 0 {
+            return Err(Error::OutOfRange {
+                what: format!("the CPU of {function}"),
+                value: allocation.cpu.to_string(),
+                expected: "it must be above 0".to_owned(),
+            });
+        }
+        Ok(())
     }
 
     fn on_event(&mut self, event: Event) {

@@ -6,6 +6,8 @@
 
 use homeostat_core::{Bytes, Millicores, Persist, Result, SimDuration, SimTime, Snapshot};
 
+use homeostat_des::Histogram;
+
 use super::Platform;
 use super::state::{Arrived, Container, Counters, Function, Phase, Request, Totals};
 
@@ -171,23 +173,20 @@ impl Persist for Counters {
             self.cold_starts,
             self.oom_kills,
         ];
-        out.put_u64(&format!("{name}/counts"), counts);
         let times = [self.request_time, self.container_time, self.memory_time];
-        out.put_f64(&format!("{name}/times"), times);
-        self.latency.save(&format!("{name}/latency"), out);
+        save_figures(name, counts, times, &self.latency, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
-        let counts = from.u64s(&format!("{name}/counts"), 7)?;
-        [self.arrived, self.completed, self.missed, self.timed_out] =
-            [counts[0], counts[1], counts[2], counts[3]];
-        [self.failed, self.cold_starts, self.oom_kills] = [counts[4], counts[5], counts[6]];
-        let times = from.f64s(&format!("{name}/times"), 3)?;
-        [self.request_time, self.container_time, self.memory_time] = [times[0], times[1], times[2]];
-        self.latency.load(&format!("{name}/latency"), from)
+        let (counts, times) = load_figures(name, &mut self.latency, from)?;
+        [self.arrived, self.completed, self.missed, self.timed_out, ..] = counts;
+        [.., self.failed, self.cold_starts, self.oom_kills] = counts;
+        [self.request_time, self.container_time, self.memory_time] = times;
+        Ok(())
     }
 }
 
+/// Without `unsettled`, which only the end of a run counts.
 impl Persist for Totals {
     fn save(&self, name: &str, out: &mut Snapshot) {
         let counts = [
@@ -199,21 +198,41 @@ impl Persist for Totals {
             self.cold_starts,
             self.oom_kills,
         ];
-        out.put_u64(&format!("{name}/counts"), counts);
         let sums = [self.cpu_s, self.container_s, self.memory_gib_s];
-        out.put_f64(&format!("{name}/sums"), sums);
-        self.latency.save(&format!("{name}/latency"), out);
+        save_figures(name, counts, sums, &self.latency, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
-        let counts = from.u64s(&format!("{name}/counts"), 7)?;
-        [self.arrived, self.completed, self.missed, self.timed_out] =
-            [counts[0], counts[1], counts[2], counts[3]];
-        [self.failed, self.cold_starts, self.oom_kills] = [counts[4], counts[5], counts[6]];
-        let sums = from.f64s(&format!("{name}/sums"), 3)?;
-        [self.cpu_s, self.container_s, self.memory_gib_s] = [sums[0], sums[1], sums[2]];
-        self.latency.load(&format!("{name}/latency"), from)
+        let (counts, sums) = load_figures(name, &mut self.latency, from)?;
+        [self.arrived, self.completed, self.missed, self.timed_out, ..] = counts;
+        [.., self.failed, self.cold_starts, self.oom_kills] = counts;
+        [self.cpu_s, self.container_s, self.memory_gib_s] = sums;
+        Ok(())
     }
+}
+
+/// What windows and totals have in common: counts, sums and a histogram.
+fn save_figures(
+    name: &str,
+    counts: [u64; 7],
+    sums: [f64; 3],
+    latency: &Histogram,
+    out: &mut Snapshot,
+) {
+    out.put_u64(&format!("{name}/counts"), counts);
+    out.put_f64(&format!("{name}/sums"), sums);
+    latency.save(&format!("{name}/latency"), out);
+}
+
+fn load_figures(
+    name: &str,
+    latency: &mut Histogram,
+    from: &Snapshot,
+) -> Result<([u64; 7], [f64; 3])> {
+    latency.load(&format!("{name}/latency"), from)?;
+    let counts = from.u64s(&format!("{name}/counts"), 7)?.try_into().expect("seven were asked for");
+    let sums = from.f64s(&format!("{name}/sums"), 3)?.try_into().expect("three were asked for");
+    Ok((counts, sums))
 }
 
 const CONTAINER_WORDS: usize = 7;

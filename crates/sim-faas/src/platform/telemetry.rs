@@ -132,9 +132,9 @@ impl Platform {
     }
 
     fn cpu_since_window(&mut self, number: usize) -> f64 {
-        let seconds = self.cpu_since(number);
-        self.functions[number].cpu_at_window = self.cpu_used(number);
-        seconds
+        let used = self.cpu_used(number);
+        let before = std::mem::replace(&mut self.functions[number].cpu_at_window, used);
+        (used - before) / 1e9
     }
 
     fn replica_samples(&mut self, number: usize, cores: f64) -> Vec<ReplicaSample> {
@@ -150,7 +150,7 @@ impl Platform {
             let state = &self.containers[*place as usize];
             let memory: Bytes = if state.has_served { needed } else { idle };
             ReplicaSample {
-                started: self.created(*place),
+                started: state.created,
                 is_ready: is_ready(place),
                 cpu_cores: is_ready(place).then_some(each),
                 memory: is_ready(place).then_some(memory.min(limit)),

@@ -3,7 +3,7 @@
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
 use homeostat_decide::ScalingAction;
-use homeostat_env::{Action, AgentStep, EnvSpec, Error, MultiAgentEnv, MultiStep, Phase, Result};
+use homeostat_env::{Action, AgentStep, EnvSpec, MultiAgentEnv, MultiStep, Phase, Result};
 
 use super::cards;
 use super::config::FaasPlan;
@@ -113,16 +113,7 @@ impl MultiAgentEnv for Fleet {
 
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>> {
         self.phase.require_running(&self.spec.id)?;
-        if actions.len() != self.agents.len() {
-            return Err(Error::ActionCount {
-                env: self.spec.id.to_string(),
-                expected: self.agents.len(),
-                got: actions.len(),
-            });
-        }
-        for action in actions {
-            self.spec.require_action(action)?;
-        }
+        self.spec.require_actions(actions, self.agents.len())?;
         let tenants = self.tenants.as_mut().expect("a running episode has a platform");
         for (place, action) in actions.iter().enumerate() {
             let index = action.discrete().expect("the action is of the space");

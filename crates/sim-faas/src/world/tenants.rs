@@ -61,16 +61,16 @@ impl Tenants {
     /// Adds a function of the plan with a first allocation.
     pub fn join(&mut self, function: usize) {
         let allocation = self.first_allocation(function);
-        let id = self.add(function, allocation, Scaling::Managed);
-        self.welcome(id);
+        let setup = self.setup(function, allocation);
+        self.add(function, setup);
     }
 
     /// Adds a function of the plan that scales itself, from nothing.
     pub fn join_on_demand(&mut self, function: usize, keep_alive: SimDuration) {
-        let allocation = Allocation { replicas: 0, ..self.first_allocation(function) };
+        let allocation = self.first_allocation(function);
         let most = self.plan.bounds.replicas.high();
-        let id = self.add(function, allocation, Scaling::OnDemand { keep_alive, most });
-        self.welcome(id);
+        let setup = self.setup(function, allocation).on_demand(keep_alive, most);
+        self.add(function, setup);
     }
 
     /// Adds a function that is none of the plan's. Such a platform cannot be restored.
@@ -101,22 +101,25 @@ impl Tenants {
         self.platform.remove_function(tenant.id).expect("a tenant's function is there");
     }
 
-    fn add(&mut self, function: usize, allocation: Allocation, scaling: Scaling) -> FunctionId {
+    fn add(&mut self, function: usize, setup: FunctionSetup) {
+        self.added.push(function);
+        self.join_with(setup).expect("bounds keep allocations below the size of a node");
+    }
+
+    /// The next function to be added, with its load.
+    fn setup(&self, function: usize, allocation: Allocation) -> FunctionSetup {
         let seeds = SeedTree::new(self.seed).child(&format!("load/{}", self.added.len()));
         let arrivals = Arrivals::new(&self.plan.load_of(function), seeds.stream("arrivals"))
             .expect("the plan was validated");
         let objective = self.plan.objectives[function];
-        self.added.push(function);
-        self.platform
-            .add_function(FunctionSetup {
-                profile: self.plan.profiles[function].clone(),
-                slo: objective.slo,
-                isolated_latency: objective.isolated_latency,
-                allocation,
-                scaling,
-                arrivals: Some(Source::Shape(arrivals)),
-            })
-            .expect("bounds keep allocations below the size of a node")
+        FunctionSetup {
+            profile: self.plan.profiles[function].clone(),
+            slo: objective.slo,
+            isolated_latency: objective.isolated_latency,
+            allocation,
+            scaling: Scaling::Managed,
+            arrivals: Some(Source::Shape(arrivals)),
+        }
     }
 
     /// Random, so that an agent meets every kind of allocation, or the same generous one.
@@ -153,8 +156,7 @@ impl Tenants {
     /// Runs one window and shows every tenant what monitoring saw of it.
     pub fn advance(&mut self) {
         let end = self.platform.now() + self.plan.window;
-        let seen_at = SimDuration::from_nanos(end.nanos() - self.plan.delay.nanos());
-        self.platform.run_until(homeostat_core::SimTime::from_nanos(seen_at.nanos()));
+        self.platform.run_for(self.plan.window - self.plan.delay);
         for tenant in &mut self.present {
             let window = self.platform.close_window(tenant.id);
             let seen = blur(&window.observation, self.plan.noise, &mut self.noise);
@@ -251,8 +253,11 @@ impl Persist for Tenants {
         for function in from.any_u64s(&format!("{name}/added"))? {
             let function = *function as usize % catalogue;
             let nothing = Allocation { replicas: 0, ..fresh.first_allocation(function) };
-            fresh.add(function, nothing, Scaling::Managed);
+            let setup = fresh.setup(function, nothing);
+            fresh.add(function, setup);
         }
+        // Those who were there follow below, as they were.
+        fresh.present.clear();
         fresh.rng.load(&format!("{name}/rng"), from)?;
         fresh.noise.load(&format!("{name}/noise"), from)?;
         fresh.platform.load(&format!("{name}/platform"), from)?;
