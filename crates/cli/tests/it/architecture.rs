@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 10] = [
+const LAYERS: [(&str, u8); 11] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, u8); 10] = [
     ("homeostat-nn", 1),
     ("homeostat-rl", 2),
     ("homeostat-sim-faas", 2),
+    ("homeostat-simppo", 3),
     ("homeostat-lab", 4),
     ("homeostat-cli", 5),
 ];
