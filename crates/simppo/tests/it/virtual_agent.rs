@@ -7,7 +7,7 @@ use proptest::prelude::*;
 type Agent = ([f32; 7], usize);
 
 fn part((state, action): &Agent) -> Contribution {
-    Contribution::new(state, ScalingAction::ALL[*action]).unwrap()
+    Contribution::new(state, ScalingAction::ALL[*action]).expect("a finite state")
 }
 
 fn everybody(agents: &[Agent]) -> VirtualAgent {
@@ -28,19 +28,17 @@ fn printed(agents: &[Agent], own: usize) -> GlobalState {
     let steps = |agent: &Agent, up: [usize; 2], down: [usize; 2]| {
         f64::from(u8::from(up.contains(&agent.1))) - f64::from(u8::from(down.contains(&agent.1)))
     };
-    let variables: [Box<dyn Fn(&Agent) -> f64>; 7] = [
-        Box::new(|agent| f64::from(agent.0[4])),
-        Box::new(|agent| f64::from(agent.0[5])),
-        Box::new(|agent| steps(agent, [1, 3], [2, 4])),
-        Box::new(|agent| steps(agent, [5, 5], [6, 6])),
-        Box::new(|agent| f64::from(agent.0[0])),
-        Box::new(|agent| f64::from(agent.0[1])),
-        Box::new(|agent| f64::from(agent.0[2])),
-    ];
-    let sum = |k: usize| others.iter().map(|agent| variables[k](agent)).sum::<f64>();
+    let variable = |agent: &Agent, k: usize| match k {
+        0 => f64::from(agent.0[4]),
+        1 => f64::from(agent.0[5]),
+        2 => steps(agent, [1, 3], [2, 4]),
+        3 => steps(agent, [5, 5], [6, 6]),
+        _ => f64::from(agent.0[k - 4]),
+    };
+    let sum = |k: usize| others.iter().map(|agent| variable(agent, k)).sum::<f64>();
     let deviation = |k: usize| {
         let mean = sum(k) / n;
-        let squares = others.iter().map(|agent| (variables[k](agent) - mean).powi(2));
+        let squares = others.iter().map(|agent| (variable(agent, k) - mean).powi(2));
         (squares.sum::<f64>() / n).sqrt()
     };
     GlobalState {
