@@ -5,7 +5,7 @@
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, AdamConfig, Head, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, AlignedBuffer, Head, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{MOST_LANES, MOST_ROWS, at_least_one, count, open_unit, positive, unit};
@@ -145,6 +145,10 @@ pub struct Ppo {
     head: Head,
     actor: Trainee,
     critic: Trainee,
+    /// Numbers that the critic sees beyond the observation.
+    critic_extra: usize,
+    /// Which lanes are played.
+    open: Vec<bool>,
     rollout: Rollout,
     /// Features of each lane's present state, for the value after the last step.
     present: Vec<f32>,
@@ -156,13 +160,23 @@ pub struct Ppo {
 impl Ppo {
     /// An agent with fresh weights.
     pub fn new(config: &PpoConfig, context: &AgentContext) -> Result<Self> {
+        Self::with_critic_extra(config, context, 0)
+    }
+
+    /// An agent whose critic sees more than its actor: every observation that it is handed
+    /// has `extra` numbers behind those of the world.
+    pub fn with_critic_extra(
+        config: &PpoConfig,
+        context: &AgentContext,
+        extra: usize,
+    ) -> Result<Self> {
         config.validate()?;
         let encoder = Encoder::new(&context.spec.observation);
         let codec = ActionCodec::new(&context.spec.action);
         let head = codec.head();
         let mut weights = context.seeds.stream("weights");
         let (actor, critic) = policy_and_value(
-            encoder.features(),
+            [encoder.features(), encoder.features() + extra],
             &head,
             &config.hidden,
             config.activation,
@@ -174,8 +188,10 @@ impl Ppo {
             guard: Guard::new(context.agent),
             actor: Trainee::new("actor", actor, adam),
             critic: Trainee::new("critic", critic, adam),
-            rollout: Rollout::new(lanes, steps, encoder.features(), head.action_len()),
-            present: vec![0.0; lanes * encoder.features()],
+            critic_extra: extra,
+            open: vec![true; lanes],
+            rollout: Rollout::new(lanes, steps, encoder.features() + extra, head.action_len()),
+            present: vec![0.0; lanes * (encoder.features() + extra)],
             order: Vec::new(),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
@@ -194,6 +210,88 @@ impl Ppo {
     /// Actor and critic.
     pub fn networks(&self) -> (&Network, &Network) {
         (&self.actor.network, &self.critic.network)
+    }
+
+    /// Opens a lane to play in, at any time, and says which.
+    pub fn open_lane(&mut self) -> usize {
+        let is_free = |lane: &usize| !self.open[*lane] && self.rollout.is_empty(*lane);
+        let free = (0..self.open.len()).find(is_free);
+        let lane = free.unwrap_or_else(|| {
+            self.open.push(true);
+            self.rollout.grow_to(self.open.len());
+            self.present.resize(self.open.len() * self.feature_len(), 0.0);
+            self.open.len() - 1
+        });
+        self.open[lane] = true;
+        lane
+    }
+
+    /// Plays no more in a lane. What was seen there is learnt from in the next update.
+    pub fn close_lane(&mut self, lane: usize) {
+        self.open[lane] = false;
+    }
+
+    /// Chooses an action for each of these lanes, exploring; `obs` has one row for each.
+    pub fn act_in(
+        &mut self,
+        lanes: &[usize],
+        obs: &[f32],
+        actions: &mut [Action],
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        let Workspace {
+            kernel, actor, critic, head, features, actor_features, actions: drawn, ..
+        } = workspace;
+        let (count, action_len) = (lanes.len(), self.head.action_len());
+        self.guard.finite("observation", obs)?;
+        let feature_len = self.feature_len();
+        let width = self.context.spec.observation.len() + self.critic_extra;
+        let x = features.at_least(count * feature_len);
+        for (obs, row) in obs.chunks_exact(width).zip(x.chunks_exact_mut(feature_len)) {
+            self.encode(obs, row);
+        }
+        let seen = self.seen_by_actor(x, actor_features);
+        let outputs = self.actor.forward(*kernel, seen, count, actor);
+        self.guard.finite("policy output", outputs)?;
+        let drawn = drawn.at_least(count * action_len);
+        self.head.sample(*kernel, outputs, self.actor.network.extra(), &mut self.rng, drawn, head);
+        self.guard.finite("action", drawn)?;
+        let values = self.critic.forward(*kernel, x, count, critic);
+        self.guard.finite("value", values)?;
+        for (k, (lane, action)) in lanes.iter().zip(actions).enumerate() {
+            let row = &drawn[k * action_len..][..action_len];
+            self.codec.decode(row, action);
+            let features = &x[k * feature_len..][..feature_len];
+            self.present[lane * feature_len..][..feature_len].copy_from_slice(features);
+            let (log_prob, value) = (head.log_prob[k], values[k]);
+            self.rollout.decide(*lane, Decided { features, action: row, log_prob, value });
+        }
+        Ok(())
+    }
+
+    /// Numbers that the critic sees.
+    fn feature_len(&self) -> usize {
+        self.encoder.features() + self.critic_extra
+    }
+
+    fn encode(&self, obs: &[f32], features: &mut [f32]) {
+        let (own, extra) = features.split_at_mut(self.encoder.features());
+        let (seen, beyond) = obs.split_at(self.context.spec.observation.len());
+        self.encoder.encode(seen, own);
+        extra.copy_from_slice(beyond);
+    }
+
+    /// The part of each row that the actor sees.
+    fn seen_by_actor<'a>(&self, x: &'a [f32], buffer: &'a mut AlignedBuffer) -> &'a [f32] {
+        if self.critic_extra == 0 {
+            return x;
+        }
+        let len = self.encoder.features();
+        let seen = buffer.at_least(x.len() / self.feature_len() * len);
+        for (row, part) in x.chunks_exact(self.feature_len()).zip(seen.chunks_exact_mut(len)) {
+            part.copy_from_slice(&row[..len]);
+        }
+        seen
     }
 
     /// One pass over `batch` in the given order, minibatch by minibatch, ended early
@@ -231,6 +329,7 @@ impl Ppo {
             critic,
             head,
             features,
+            actor_features,
             actions,
             rows: scalars,
             per_row,
@@ -245,7 +344,7 @@ impl Ppo {
         let config = &self.config;
 
         // Gather the rows.
-        let (feature_len, action_len) = (self.encoder.features(), self.head.action_len());
+        let (feature_len, action_len) = (self.feature_len(), self.head.action_len());
         let x = features.at_least(count * feature_len);
         let taken = actions.at_least(count * action_len);
         scalars.clear();
@@ -266,7 +365,8 @@ impl Ppo {
         }
 
         // Actor: minimise -min(ratio A, clip(ratio) A) - beta H.
-        let outputs = self.actor.forward(kernel, x, count, actor);
+        let seen = self.seen_by_actor(x, actor_features);
+        let outputs = self.actor.forward(kernel, seen, count, actor);
         self.head.evaluate(kernel, outputs, self.actor.network.extra(), taken, head);
         let clip = config.schedule.at(config.clip, progress);
         let mut losses = Losses { minibatches: 1, ..Losses::default() };
@@ -301,7 +401,7 @@ impl Ppo {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.actor.backward(kernel, (x, count), actor, d, grads);
+        self.actor.backward(kernel, (seen, count), actor, d, grads);
 
         // Critic: minimise the squared error, optionally not trusting far moves.
         let values = self.critic.forward(kernel, x, count, critic);
@@ -344,12 +444,10 @@ impl Ppo {
     fn epochs(
         &mut self,
         batch: &Batch,
-        order: &mut Vec<u32>,
+        order: &mut [u32],
         progress: f64,
         workspace: &mut Workspace,
     ) -> Result<Losses> {
-        order.clear();
-        order.extend(0..batch.advantage.len() as u32);
         let mut losses = Losses::default();
         for _ in 0..self.config.epochs {
             self.rng.shuffle(order);
@@ -361,17 +459,22 @@ impl Ppo {
         Ok(losses)
     }
 
-    /// Advantages and value targets of the full rollout.
+    /// Advantages and value targets of the rollout, and the order of its rows.
     fn estimate_advantages(&mut self, workspace: &mut Workspace) -> Result<()> {
-        let PpoConfig { lanes, gamma, gae_lambda, normalise_advantages, .. } = self.config;
+        let PpoConfig { gamma, gae_lambda, normalise_advantages, .. } = self.config;
+        let lanes = self.open.len();
         let after =
             self.critic.forward(workspace.kernel, &self.present, lanes, &mut workspace.critic);
         self.rollout.estimate_advantages(gamma, gae_lambda, after);
+        self.order.clear();
+        self.order.extend(self.rollout.rows());
+        let rows = self.order.iter().map(|row| *row as usize);
         let advantages = &mut self.rollout.batch.advantage;
         self.guard.finite("advantages", advantages)?;
         if normalise_advantages == AdvantageNormalisation::Batch {
-            let (mean, inverse) = mean_and_inverse_deviation(advantages.iter().copied());
-            advantages.iter_mut().for_each(|advantage| *advantage = (*advantage - mean) * inverse);
+            let values = rows.clone().map(|row| advantages[row]);
+            let (mean, inverse) = mean_and_inverse_deviation(values);
+            rows.for_each(|row| advantages[row] = (advantages[row] - mean) * inverse);
         }
         Ok(())
     }
@@ -379,7 +482,7 @@ impl Ppo {
 
 impl Learner for Ppo {
     fn lanes(&self) -> usize {
-        self.config.lanes
+        self.open.len()
     }
 
     fn act(
@@ -388,38 +491,12 @@ impl Learner for Ppo {
         actions: &mut [Action],
         workspace: &mut Workspace,
     ) -> Result<()> {
-        let Workspace { kernel, actor, critic, head, actions: drawn, .. } = workspace;
-        let (lanes, feature_len, action_len) =
-            (self.config.lanes, self.encoder.features(), self.head.action_len());
-        self.guard.finite("observation", obs)?;
-        let width = self.context.spec.observation.len();
-        for (obs, features) in
-            obs.chunks_exact(width).zip(self.present.chunks_exact_mut(feature_len))
-        {
-            self.encoder.encode(obs, features);
-        }
-        let outputs = self.actor.forward(*kernel, &self.present, lanes, actor);
-        self.guard.finite("policy output", outputs)?;
-        let drawn = drawn.at_least(lanes * action_len);
-        self.head.sample(*kernel, outputs, self.actor.network.extra(), &mut self.rng, drawn, head);
-        self.guard.finite("action", drawn)?;
-        let values = self.critic.forward(*kernel, &self.present, lanes, critic);
-        self.guard.finite("value", values)?;
-        for (lane, (action, row)) in
-            actions.iter_mut().zip(drawn.chunks_exact(action_len)).enumerate()
-        {
-            self.codec.decode(row, action);
-            self.rollout.decide(
-                lane,
-                Decided {
-                    features: &self.present[lane * feature_len..][..feature_len],
-                    action: row,
-                    log_prob: head.log_prob[lane],
-                    value: values[lane],
-                },
-            );
-        }
-        Ok(())
+        let mut lanes = std::mem::take(&mut workspace.lanes);
+        lanes.clear();
+        lanes.extend(0..self.open.len());
+        let acted = self.act_in(&lanes, obs, actions, workspace);
+        workspace.lanes = lanes;
+        acted
     }
 
     fn record(
@@ -429,9 +506,12 @@ impl Learner for Ppo {
         workspace: &mut Workspace,
     ) -> Result<()> {
         let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
-        let feature_len = self.encoder.features();
-        let present = &mut self.present[lane * feature_len..][..feature_len];
-        self.encoder.encode(outcome.next_obs, present);
+        let feature_len = self.feature_len();
+        let mut present = std::mem::take(&mut self.present);
+        let row = &mut present[lane * feature_len..][..feature_len];
+        self.encode(outcome.next_obs, row);
+        self.present = present;
+        let present = &self.present[lane * feature_len..][..feature_len];
         let value_beyond = match (outcome.terminated, outcome.truncated) {
             (true, _) => Some(0.0),
             (false, true) => {
@@ -446,7 +526,7 @@ impl Learner for Ppo {
     }
 
     fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
-        if !self.rollout.is_full() {
+        if !self.rollout.is_due() {
             return Ok(None);
         }
         let losses = self.update(progress, workspace);
@@ -460,8 +540,8 @@ impl Learner for Ppo {
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
-        let x = workspace.features.at_least(self.encoder.features());
-        self.encoder.encode(obs, x);
+        let x = workspace.features.at_least(self.feature_len());
+        self.encode(obs, x);
         let value = self.critic.forward(workspace.kernel, x, 1, &mut workspace.critic)[0];
         value / self.config.reward_scale
     }
@@ -480,9 +560,15 @@ impl Persist for Ppo {
         self.rng.save(&format!("{name}/rng"), out);
         out.put_f32(&format!("{name}/present"), self.present.as_slice());
         out.put_u64(&format!("{name}/step"), [self.guard.step]);
+        let open: Vec<u64> = self.open.iter().map(|is_open| u64::from(*is_open)).collect();
+        out.put_u64(&format!("{name}/open"), open);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        // Lanes may have been opened since the agent was made.
+        self.open = from.any_u64s(&format!("{name}/open"))?.iter().map(|flag| *flag != 0).collect();
+        self.rollout.grow_to(self.open.len());
+        self.present.resize(self.open.len() * self.feature_len(), 0.0);
         self.actor.load(&format!("{name}/actor"), from)?;
         self.critic.load(&format!("{name}/critic"), from)?;
         self.rollout.load(&format!("{name}/rollout"), from)?;

@@ -112,7 +112,7 @@ impl Reinforce {
         let head = codec.head();
         let mut weights = context.seeds.stream("weights");
         let (policy, baseline) = policy_and_value(
-            encoder.features(),
+            [encoder.features(); 2],
             &head,
             &config.hidden,
             config.activation,

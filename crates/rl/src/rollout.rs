@@ -1,4 +1,5 @@
-//! What an on-policy agent has seen since its last update, lane by lane.
+//! What an on-policy agent has seen since its last update, lane by lane. Lanes usually fill
+//! together; one that was opened late or closed early has fewer steps.
 
 use homeostat_core::{Persist, Snapshot};
 
@@ -19,13 +20,13 @@ pub struct Batch {
     pub target: Vec<f32>,
 }
 
-/// A fixed number of steps in each lane, as they are played.
+/// Up to a fixed number of steps in each lane, as they are played.
 #[derive(Debug, Clone)]
 pub(crate) struct Rollout {
-    lanes: usize,
     steps: usize,
     feature_len: usize,
     action_len: usize,
+    /// Steps of each lane.
     filled: Vec<usize>,
     pub(crate) batch: Batch,
     reward: Vec<f32>,
@@ -44,28 +45,48 @@ pub(crate) struct Decided<'a> {
 
 impl Rollout {
     pub(crate) fn new(lanes: usize, steps: usize, feature_len: usize, action_len: usize) -> Self {
-        let rows = lanes * steps;
-        Self {
-            lanes,
+        let mut this = Self {
             steps,
             feature_len,
             action_len,
-            filled: vec![0; lanes],
-            batch: Batch {
-                features: vec![0.0; rows * feature_len],
-                actions: vec![0.0; rows * action_len],
-                log_prob: vec![0.0; rows],
-                value: vec![0.0; rows],
-                advantage: vec![0.0; rows],
-                target: vec![0.0; rows],
-            },
-            reward: vec![0.0; rows],
-            value_beyond: vec![f32::NAN; rows],
-        }
+            filled: Vec::new(),
+            batch: Batch::default(),
+            reward: Vec::new(),
+            value_beyond: Vec::new(),
+        };
+        this.grow_to(lanes);
+        this
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.filled.iter().all(|filled| *filled == self.steps)
+    /// Makes room for this many lanes. Lanes follow one another, so what is there stays.
+    pub(crate) fn grow_to(&mut self, lanes: usize) {
+        let rows = lanes * self.steps;
+        let Batch { features, actions, log_prob, value, advantage, target } = &mut self.batch;
+        features.resize(rows * self.feature_len, 0.0);
+        actions.resize(rows * self.action_len, 0.0);
+        for column in [log_prob, value, advantage, target, &mut self.reward] {
+            column.resize(rows, 0.0);
+        }
+        self.value_beyond.resize(rows, f32::NAN);
+        self.filled.resize(lanes, 0);
+    }
+
+    /// Whether a lane has no room for another step.
+    pub(crate) fn is_due(&self) -> bool {
+        self.filled.contains(&self.steps)
+    }
+
+    /// Whether a lane has no steps.
+    pub(crate) fn is_empty(&self, lane: usize) -> bool {
+        self.filled[lane] == 0
+    }
+
+    /// The rows that hold steps.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> + Clone {
+        let lanes = self.filled.iter().enumerate();
+        lanes.flat_map(|(lane, filled)| {
+            (lane * self.steps..lane * self.steps + filled).map(|row| row as u32)
+        })
     }
 
     pub(crate) fn clear(&mut self) {
@@ -97,10 +118,11 @@ impl Rollout {
     /// `delta[t] = reward[t] + gamma value[t+1] - value[t]`.
     pub(crate) fn estimate_advantages(&mut self, gamma: f32, lambda: f32, value_after: &[f32]) {
         let Batch { value, advantage, target, .. } = &mut self.batch;
-        for (lane, value_after) in value_after.iter().enumerate() {
+        for (lane, (value_after, filled)) in value_after.iter().zip(&self.filled).enumerate() {
             let mut value_next = *value_after;
             let mut advantage_next = 0.0;
-            for row in (lane * self.steps..(lane + 1) * self.steps).rev() {
+            let first = lane * self.steps;
+            for row in (first..first + filled).rev() {
                 if !self.value_beyond[row].is_nan() {
                     value_next = self.value_beyond[row];
                     advantage_next = 0.0;
@@ -133,7 +155,7 @@ impl Persist for Rollout {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        let filled = from.u64s(&format!("{name}/filled"), self.lanes)?;
+        let filled = from.u64s(&format!("{name}/filled"), self.filled.len())?;
         if let Some(most) = filled.iter().find(|filled| **filled > self.steps as u64) {
             return Err(homeostat_core::Error::SnapshotMismatch {
                 name: format!("{name}/filled"),
@@ -171,7 +193,7 @@ mod tests {
             );
             rollout.complete(0, *reward, *beyond);
         }
-        assert!(rollout.is_full());
+        assert!(rollout.is_due());
         rollout.estimate_advantages(gamma, lambda, &[value_after]);
         rollout.batch.advantage
     }
@@ -181,6 +203,24 @@ mod tests {
         // gamma 0.5, lambda 0.5: deltas are 1 + 0.5*4 - 2 = 1 and 3 + 0.5*8 - 4 = 3.
         let got = advantages(&[(1.0, 2.0, None), (3.0, 4.0, None)], 0.5, 0.5, 8.0);
         assert_eq!(got, [1.0 + 0.25 * 3.0, 3.0]);
+    }
+
+    #[test]
+    fn a_lane_with_fewer_steps_is_learnt_from_as_far_as_it_goes() {
+        let mut rollout = Rollout::new(1, 2, 1, 1);
+        let step = |rollout: &mut Rollout, lane, value, reward| {
+            let decided = Decided { features: &[0.0], action: &[0.0], log_prob: 0.0, value };
+            rollout.decide(lane, decided);
+            rollout.complete(lane, reward, None);
+        };
+        step(&mut rollout, 0, 2.0, 1.0);
+        rollout.grow_to(2);
+        step(&mut rollout, 0, 4.0, 3.0);
+        step(&mut rollout, 1, 1.0, 5.0);
+        assert!(rollout.is_due());
+        assert_eq!(rollout.rows().collect::<Vec<_>>(), [0, 1, 2]);
+        rollout.estimate_advantages(0.5, 0.5, &[8.0, 2.0]);
+        assert_eq!(rollout.batch.advantage[..3], [1.75, 3.0, 5.0]);
     }
 
     #[test]

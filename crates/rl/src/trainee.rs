@@ -80,21 +80,25 @@ impl Persist for Trainee {
 }
 
 /// A fresh policy network for `head` and a fresh value network beside it, with the same
-/// hidden layers.
+/// hidden layers; `features` are those that each of the two sees.
 pub(crate) fn policy_and_value(
-    features: usize,
+    features: [usize; 2],
     head: &Head,
     hidden: &[usize],
     activation: Activation,
     weights: &mut Stream,
 ) -> Result<(Network, Network)> {
-    let shape = |outputs: usize| -> Result<_> {
+    let shape = |features: usize, outputs: usize| -> Result<_> {
         let widths = [&[features], hidden, &[outputs]].concat();
         Ok(Arc::new(MlpShape::new(&widths, activation, Activation::Identity)?))
     };
     // A policy that starts out even explores best; a value has no such reason.
-    let policy =
-        Network::new(shape(head.outputs())?, head.extra(), Init::orthogonal(0.01), weights);
-    let value = Network::new(shape(1)?, 0, Init::orthogonal(1.0), weights);
+    let policy = Network::new(
+        shape(features[0], head.outputs())?,
+        head.extra(),
+        Init::orthogonal(0.01),
+        weights,
+    );
+    let value = Network::new(shape(features[1], 1)?, 0, Init::orthogonal(1.0), weights);
     Ok((policy, value))
 }

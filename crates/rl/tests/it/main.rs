@@ -12,5 +12,6 @@ mod policy_file;
 mod pytorch;
 mod refused;
 mod reproducible;
+mod sharing;
 mod target_kl;
 mod truncation;
