@@ -44,16 +44,13 @@ impl Features {
         let arrivals = Some(obs.arrivals_per_s).filter(|rate| rate.is_finite() && *rate >= 0.0);
         let features = [
             // SP in [0, 1]: objective over measured latency; 1 without a violation or request.
-            obs.latency.map_or(1.0, |latency| obs.slo.preservation(latency).ratio()),
+            preservation(obs),
             // RU_cpu in [0, 1]: mean use over limit. CPU is a weight, so use may exceed it.
             mean_use(obs, cores, |replica| replica.cpu_cores),
             // RU_mem in [0, 1]: mean use over limit.
             mean_use(obs, bytes, |replica| replica.memory.map(|memory| memory.bytes() as f64)),
             // AC in [-1, 1]: change of the arrival rate over the larger of both; 0 at first.
-            arrivals.zip(self.previous_arrivals_per_s).map_or(0.0, |(now, before)| {
-                let most = now.max(before);
-                if most > 0.0 { (now - before) / most } else { 0.0 }
-            }),
+            arrival_change(arrivals, self.previous_arrivals_per_s),
             // RLT_cpu in [0, 1]: place of the CPU limit between its bounds.
             place(&self.bounds.cpu, allocation.cpu, |cpu| cpu.cores()),
             // RLT_mem in [0, 1]: place of the memory limit between its bounds.
@@ -64,6 +61,19 @@ impl Features {
         self.previous_arrivals_per_s = arrivals.or(self.previous_arrivals_per_s);
         features.map(|feature| feature as f32)
     }
+}
+
+/// SP: objective over measured latency; 1 without a violation or request.
+pub(crate) fn preservation(obs: &Observation) -> f64 {
+    obs.latency.map_or(1.0, |latency| obs.slo.preservation(latency).ratio())
+}
+
+/// AC: change of the arrival rate over the larger of both; 0 at first.
+pub(crate) fn arrival_change(now: Option<f64>, before: Option<f64>) -> f64 {
+    now.zip(before).map_or(0.0, |(now, before)| {
+        let most = now.max(before);
+        if most > 0.0 { (now - before) / most } else { 0.0 }
+    })
 }
 
 /// Mean over the replicas that have a figure, as a part of the limit, at most 1.

@@ -4,7 +4,8 @@
 //!
 //! The policies here are the ones people run or publish: Kubernetes' horizontal and vertical
 //! pod autoscalers (and both at once), Knative's, ENSURE, AIMD, and no scaling at all. A
-//! learned policy reads [`Features`] and answers with a [`ScalingAction`].
+//! learned policy reads [`Features`] and answers with a [`ScalingAction`], or reads and answers
+//! with the features and actions of [`SetPoints`].
 //!
 //! Layer 1: no I/O, no clock, no randomness. What a policy remembers can be saved and
 //! restored, after which it proposes the same.
@@ -25,7 +26,9 @@ mod policy_config;
 mod reason;
 mod replica_key;
 mod scaling_action;
+mod set_points;
 mod snapshot_records;
+mod staffing;
 mod timed_counts;
 
 pub use allocation_bounds::AllocationBounds;
@@ -47,3 +50,4 @@ pub use policy::{Policy, Proposal};
 pub use policy_config::PolicyConfig;
 pub use reason::Reason;
 pub use scaling_action::{Illegal, ScalingAction};
+pub use set_points::{ServiceTime, SetPoint, SetPoints};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use homeostat_core::{Fraction, SimDuration, Slo};
 
-use crate::{Amount, Dimension, HpaMetric, ScalingAction};
+use crate::{Amount, Dimension, HpaMetric, ScalingAction, SetPoint};
 
 /// One reason of a [`Decision`](crate::Decision).
 #[derive(Debug, Clone, PartialEq)]
@@ -183,6 +183,11 @@ pub enum Reason {
         /// The action.
         action: ScalingAction,
     },
+    /// A learned policy named what it wants.
+    SetPoint {
+        /// What.
+        action: SetPoint,
+    },
     /// A proposed number was negative or not a number.
     Refused {
         /// Of which dimension.
@@ -311,6 +316,7 @@ impl fmt::Display for Reason {
                 write!(f, "held: comfortable for {calm} of {needed} observations")
             }
             Self::Action { action } => write!(f, "action: {action}"),
+            Self::SetPoint { action } => write!(f, "set-point: {action}"),
             Self::Refused { dimension, value } => {
                 write!(f, "refused: {value} is no amount of {dimension}")
             }

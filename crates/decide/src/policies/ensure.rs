@@ -16,10 +16,9 @@
 //!   quiet window proves nothing.
 //! - Memory stays, and so do servers: they are not part of an allocation.
 
-use std::collections::VecDeque;
-
 use homeostat_core::{Fraction, Millicores, Persist, Result as CoreResult, SimDuration, Snapshot};
 
+use crate::staffing::Staffing;
 use crate::{Amount, Error, Observation, Policy, Proposal, Reason, Result, ScalingAction};
 
 /// Settings of [`Ensure`].
@@ -76,7 +75,7 @@ impl EnsureConfig {
         if self.calm_observations == 0 {
             return Err(Error::setting("calm_observations", "at least 1", 0));
         }
-        Ok(Ensure { config: self, needs: VecDeque::new(), calm: 0 })
+        Ok(Ensure { config: self, staffing: Staffing::new(self.calm_observations), calm: 0 })
     }
 }
 
@@ -84,35 +83,20 @@ impl EnsureConfig {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ensure {
     config: EnsureConfig,
-    /// Replicas needed in the latest observations.
-    needs: VecDeque<u64>,
+    staffing: Staffing,
     /// Comfortable observations in a row.
     calm: u32,
 }
 
 impl Ensure {
     fn staff(&mut self, obs: &Observation) -> (f64, Vec<Reason>) {
-        let current = f64::from(obs.allocation.replicas);
         let service_time = self.config.service_time.unwrap_or(obs.isolated_latency);
         let load = obs.arrivals_per_s * service_time.seconds();
         if !load.is_finite() || load < 0.0 {
+            let current = f64::from(obs.allocation.replicas);
             return (current, vec![Reason::TelemetryMissing { figure: "arrivals" }]);
         }
-        let spare = self.config.spare;
-        let need = (load + spare * load.sqrt()).ceil() as u64;
-        self.needs.push_back(need);
-        if self.needs.len() > self.config.calm_observations as usize {
-            self.needs.pop_front();
-        }
-        let recent = self.needs.iter().copied().max().unwrap_or(need);
-        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let mut reasons = vec![Reason::Staffing { load, spare, replicas: count(need) }];
-        // More than is there is never kept for what was needed earlier, only what is there.
-        let kept = (recent as f64).min(current).max(need as f64);
-        if kept > need as f64 {
-            reasons.push(Reason::NeededRecently { replicas: count(kept as u64) });
-        }
-        (kept, reasons)
+        self.staffing.replicas(load, self.config.spare, obs.allocation.replicas)
     }
 
     fn resize(&mut self, obs: &Observation) -> (f64, Vec<Reason>) {
@@ -168,12 +152,12 @@ impl Policy for Ensure {
 
 impl Persist for Ensure {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        out.put_u64(&format!("{name}/needs"), self.needs.iter().copied().collect::<Vec<_>>());
+        self.staffing.save(&format!("{name}/needs"), out);
         out.put_u64(&format!("{name}/calm"), [u64::from(self.calm)]);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.needs = from.any_u64s(&format!("{name}/needs"))?.iter().copied().collect();
+        self.staffing.load(&format!("{name}/needs"), from)?;
         self.calm = from.u64s(&format!("{name}/calm"), 1)?[0] as u32;
         Ok(())
     }

@@ -9,4 +9,5 @@ mod hpa;
 mod kpa;
 mod observations;
 mod persistence;
+mod set_points;
 mod vpa;

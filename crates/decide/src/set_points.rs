@@ -1,0 +1,174 @@
+//! The state and the actions of agents that name what they want instead of stepping towards
+//! it: a CPU weight, and how many replicas to keep beyond the load.
+//!
+//! A step of Table 4.1 moves one dimension by one; under a load that doubles within a few
+//! windows it comes too late, and a weight eight steps away takes eight windows. A set-point is
+//! there in one.
+
+use std::fmt;
+
+use homeostat_core::{Millicores, Persist, Result, SimDuration, Snapshot};
+
+use crate::features::{arrival_change, preservation};
+use crate::staffing::Staffing;
+use crate::{Allocation, AllocationBounds, Observation, Proposal, Reason};
+
+/// What a request takes when the target is alone, as it was profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceTime {
+    /// CPU time.
+    pub cpu: SimDuration,
+    /// Time without CPU: network and disks.
+    pub io: SimDuration,
+}
+
+impl ServiceTime {
+    /// Both.
+    pub fn total(&self) -> SimDuration {
+        self.cpu + self.io
+    }
+}
+
+/// One action: a CPU weight and spare replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetPoint {
+    /// Which of [`SetPoint::WEIGHTS`].
+    pub weight: usize,
+    /// Which of [`SetPoint::SPARES`].
+    pub spare: usize,
+}
+
+impl SetPoint {
+    /// CPU of each replica: the dissertation's range in doublings.
+    pub const WEIGHTS: [Millicores; 5] = [
+        Millicores::new(125),
+        Millicores::new(250),
+        Millicores::new(500),
+        Millicores::new(1000),
+        Millicores::new(2000),
+    ];
+    /// Replicas beyond the load, in square roots of it.
+    pub const SPARES: [f64; 5] = [0.5, 1.0, 1.5, 2.0, 3.0];
+
+    /// The action of two choices; what is beyond the last is the last.
+    pub fn from_choices(weight: usize, spare: usize) -> Self {
+        Self {
+            weight: weight.min(Self::WEIGHTS.len() - 1),
+            spare: spare.min(Self::SPARES.len() - 1),
+        }
+    }
+}
+
+impl fmt::Display for SetPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (weight, spare) = (Self::WEIGHTS[self.weight], Self::SPARES[self.spare]);
+        write!(f, "{weight} for each replica, {spare} roots of the load to spare")
+    }
+}
+
+/// Encodes observations for such an agent and carries its actions out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetPoints {
+    bounds: AllocationBounds,
+    service: ServiceTime,
+    staffing: Staffing,
+    previous_arrivals_per_s: Option<f64>,
+}
+
+impl SetPoints {
+    /// Number of features.
+    pub const COUNT: usize = 10;
+    /// Their names, in order.
+    pub const NAMES: [&str; Self::COUNT] =
+        ["SP", "AC", "load", "CPU time", "I/O part", "waiting", "crowding", "NC", "weight", "CPU"];
+    /// Least and most of each.
+    pub const RANGES: [(f32, f32); Self::COUNT] = [
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (0.0, 4.0),
+        (-4.0, 4.0),
+        (0.0, 1.0),
+        (0.0, 4.0),
+        (0.0, 3.0),
+        (0.0, 1.0),
+        (-4.0, 4.0),
+        (0.0, 4.0),
+    ];
+
+    /// A desk that has seen nothing.
+    pub fn new(bounds: AllocationBounds, service: ServiceTime) -> Self {
+        Self { bounds, service, staffing: Staffing::new(3), previous_arrivals_per_s: None }
+    }
+
+    /// The features of an observation, each inside its range whatever the observation holds.
+    pub fn observe(&mut self, obs: &Observation) -> [f32; Self::COUNT] {
+        let service = &self.service;
+        let arrivals = Some(obs.arrivals_per_s).filter(|rate| rate.is_finite() && *rate >= 0.0);
+        let load = arrivals.unwrap_or(0.0) * service.total().seconds();
+        let used = arrivals.unwrap_or(0.0) * service.cpu.seconds();
+        let total = service.total().seconds().max(f64::MIN_POSITIVE);
+        let features = [
+            // SP and AC of Table 4.1.
+            preservation(obs),
+            arrival_change(arrivals, self.previous_arrivals_per_s),
+            // Requests in service if nobody waited, in fours.
+            load / 4.0,
+            // What kind of function it is: CPU of a request in doublings of a quarter second,
+            // and the part of its time without CPU.
+            (service.cpu.seconds() / 0.25).max(1e-3).log2() / 2.0,
+            service.io.seconds() / total,
+            // Requests that wait, on a scale where the first ones count most.
+            (1.0 + obs.waiting as f64).ln() / 3.0,
+            // Requests inside over those there would be alone: 0.5 is no crowding at all.
+            obs.concurrency / load.max(0.5) / 2.0,
+            // What it has: replicas, and its weight in doublings of half a core.
+            f64::from(obs.allocation.replicas) / f64::from(self.bounds.replicas.high().max(1)),
+            (obs.allocation.cpu.cores() / 0.5).max(1e-3).log2() / 2.0,
+            // Cores that it needs, in pairs.
+            used / 2.0,
+        ];
+        self.previous_arrivals_per_s = arrivals.or(self.previous_arrivals_per_s);
+        std::array::from_fn(|k| {
+            let (least, most) = Self::RANGES[k];
+            let feature = features[k] as f32;
+            if feature.is_nan() { 0.0 } else { feature.clamp(least, most) }
+        })
+    }
+
+    /// Carries an action out. Without a usable arrival rate the replicas stay.
+    pub fn propose(&mut self, action: SetPoint, obs: &Observation) -> Proposal {
+        let weight = SetPoint::WEIGHTS[action.weight];
+        let load = obs.arrivals_per_s * self.service.total().seconds();
+        let current = obs.allocation.replicas;
+        let (replicas, mut reasons) = if load.is_finite() && load >= 0.0 {
+            self.staffing.replicas(load, SetPoint::SPARES[action.spare], current)
+        } else {
+            (f64::from(current), vec![Reason::TelemetryMissing { figure: "arrivals" }])
+        };
+        reasons.insert(0, Reason::SetPoint { action });
+        let wanted = Allocation { cpu: weight, ..obs.allocation };
+        Proposal { replicas, reasons, ..Proposal::keep(&wanted) }
+    }
+
+    /// The same as an allocation inside the bounds.
+    pub fn allocation(&mut self, action: SetPoint, obs: &Observation) -> Allocation {
+        let proposal = self.propose(action, obs);
+        let replicas = proposal.replicas.min(f64::from(u32::MAX)) as u32;
+        let cpu = SetPoint::WEIGHTS[action.weight];
+        self.bounds.clamp(&Allocation { replicas, cpu, ..obs.allocation })
+    }
+}
+
+impl Persist for SetPoints {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.staffing.save(&format!("{name}/needs"), out);
+        let previous: Vec<_> = self.previous_arrivals_per_s.into_iter().collect();
+        out.put_f64(&format!("{name}/arrivals"), previous);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        self.staffing.load(&format!("{name}/needs"), from)?;
+        self.previous_arrivals_per_s = from.any_f64s(&format!("{name}/arrivals"))?.first().copied();
+        Ok(())
+    }
+}
