@@ -72,7 +72,8 @@ pub struct SetPoints {
     bounds: AllocationBounds,
     service: ServiceTime,
     staffing: Staffing,
-    previous_arrivals_per_s: Option<f64>,
+    /// The last rate that was a number.
+    arrivals_per_s: Option<f64>,
 }
 
 impl SetPoints {
@@ -97,7 +98,7 @@ impl SetPoints {
 
     /// A desk that has seen nothing.
     pub fn new(bounds: AllocationBounds, service: ServiceTime) -> Self {
-        Self { bounds, service, staffing: Staffing::new(3), previous_arrivals_per_s: None }
+        Self { bounds, service, staffing: Staffing::new(3), arrivals_per_s: None }
     }
 
     /// The features of an observation, each inside its range whatever the observation holds.
@@ -110,7 +111,7 @@ impl SetPoints {
         let features = [
             // SP and AC of Table 4.1.
             preservation(obs),
-            arrival_change(arrivals, self.previous_arrivals_per_s),
+            arrival_change(arrivals, self.arrivals_per_s),
             // Requests in service if nobody waited, in fours.
             load / 4.0,
             // What kind of function it is: CPU of a request in doublings of a quarter second,
@@ -127,7 +128,7 @@ impl SetPoints {
             // Cores that it needs, in pairs.
             used / 2.0,
         ];
-        self.previous_arrivals_per_s = arrivals.or(self.previous_arrivals_per_s);
+        self.arrivals_per_s = arrivals.or(self.arrivals_per_s);
         std::array::from_fn(|k| {
             let (least, most) = Self::RANGES[k];
             let feature = features[k] as f32;
@@ -135,40 +136,42 @@ impl SetPoints {
         })
     }
 
-    /// Carries an action out. Without a usable arrival rate the replicas stay.
-    pub fn propose(&mut self, action: SetPoint, obs: &Observation) -> Proposal {
-        let weight = SetPoint::WEIGHTS[action.weight];
-        let load = obs.arrivals_per_s * self.service.total().seconds();
-        let current = obs.allocation.replicas;
-        let (replicas, mut reasons) = if load.is_finite() && load >= 0.0 {
-            self.staffing.replicas(load, SetPoint::SPARES[action.spare], current)
-        } else {
-            (f64::from(current), vec![Reason::TelemetryMissing { figure: "arrivals" }])
+    /// Carries an action out for the load last observed. Without any the replicas stay.
+    pub fn propose(&mut self, action: SetPoint, current: &Allocation) -> Proposal {
+        let (replicas, mut reasons) = match self.arrivals_per_s {
+            Some(rate) => {
+                let load = rate * self.service.total().seconds();
+                self.staffing.replicas(load, SetPoint::SPARES[action.spare], current.replicas)
+            }
+            None => {
+                let reason = Reason::TelemetryMissing { figure: "arrivals" };
+                (f64::from(current.replicas), vec![reason])
+            }
         };
         reasons.insert(0, Reason::SetPoint { action });
-        let wanted = Allocation { cpu: weight, ..obs.allocation };
+        let wanted = Allocation { cpu: SetPoint::WEIGHTS[action.weight], ..*current };
         Proposal { replicas, reasons, ..Proposal::keep(&wanted) }
     }
 
     /// The same as an allocation inside the bounds.
-    pub fn allocation(&mut self, action: SetPoint, obs: &Observation) -> Allocation {
-        let proposal = self.propose(action, obs);
-        let replicas = proposal.replicas.min(f64::from(u32::MAX)) as u32;
+    pub fn allocation(&mut self, action: SetPoint, current: &Allocation) -> Allocation {
+        let wanted = self.propose(action, current).replicas;
+        let replicas = wanted.min(f64::from(u32::MAX)) as u32;
         let cpu = SetPoint::WEIGHTS[action.weight];
-        self.bounds.clamp(&Allocation { replicas, cpu, ..obs.allocation })
+        self.bounds.clamp(&Allocation { replicas, cpu, ..*current })
     }
 }
 
 impl Persist for SetPoints {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.staffing.save(&format!("{name}/needs"), out);
-        let previous: Vec<_> = self.previous_arrivals_per_s.into_iter().collect();
-        out.put_f64(&format!("{name}/arrivals"), previous);
+        let rate: Vec<_> = self.arrivals_per_s.into_iter().collect();
+        out.put_f64(&format!("{name}/arrivals"), rate);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
         self.staffing.load(&format!("{name}/needs"), from)?;
-        self.previous_arrivals_per_s = from.any_f64s(&format!("{name}/arrivals"))?.first().copied();
+        self.arrivals_per_s = from.any_f64s(&format!("{name}/arrivals"))?.first().copied();
         Ok(())
     }
 }

@@ -27,6 +27,13 @@ pub trait MultiAgentEnv: Persist + Send {
     /// The present observation of `agent`, or nothing if it is not alive.
     fn observation(&self, agent: AgentId) -> Option<&[f32]>;
 
+    /// Which task a living agent has, where the world tells: agents with the same task may
+    /// share what they learn.
+    fn task(&self, agent: AgentId) -> Option<usize> {
+        let _ = agent;
+        None
+    }
+
     /// Plays one step with one action for each living agent, in their order.
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>>;
 }

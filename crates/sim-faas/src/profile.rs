@@ -1,6 +1,7 @@
 //! What a function needs: CPU work, threads, memory, I/O, and what it takes to start it.
 
 use homeostat_core::{Bytes, Fraction, SimDuration, Stream};
+use homeostat_decide::ServiceTime;
 
 /// What a function leans on most; crowding costs each kind differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,11 @@ pub struct FunctionProfile {
 }
 
 impl FunctionProfile {
+    /// What a request takes alone, on average.
+    pub fn service_time(&self) -> ServiceTime {
+        ServiceTime { cpu: self.cpu, io: self.io }
+    }
+
     /// CPU time of one request, with a payload drawn at random.
     pub(crate) fn draw_cpu(&self, rng: &mut Stream) -> SimDuration {
         let payload = lognormal(rng, self.payload_sigma);

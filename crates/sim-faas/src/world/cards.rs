@@ -1,5 +1,6 @@
 //! What each world is, in words and spaces.
 
+use homeostat_decide::{SetPoint, SetPoints};
 use homeostat_env::{Card, EnvSpec, Field, Space};
 
 use super::config::FaasConfig;
@@ -69,6 +70,44 @@ pub(crate) fn shared(config: &FaasConfig) -> EnvSpec {
 pub(crate) fn fleet(config: &FaasConfig) -> EnvSpec {
     let summary = "One agent for each function on a common platform; functions may come and go.";
     spec(config, "faas/fleet-v1", summary, "an agent's, when its function leaves")
+}
+
+pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
+    let (low, high) = SetPoints::RANGES.into_iter().unzip();
+    EnvSpec {
+        observation: Space::Box { low, high },
+        action: Space::MultiDiscrete(vec![SetPoint::WEIGHTS.len(), SetPoint::SPARES.len()]),
+        card: Card {
+            summary: "One agent for each function on a common platform, which names what it \
+                      wants; functions may come and go.",
+            observation: vec![
+                Field::new("SP", "0 to 1: objective over measured p99, 1 while it is kept"),
+                Field::new("AC", "-1 to 1: change of the arrival rate over the larger of both"),
+                Field::new("load", "requests in service if nobody waited, in fours"),
+                Field::new("CPU time", "of a request alone: half its doublings of 250 ms"),
+                Field::new("I/O part", "0 to 1: part of a request's time alone without CPU"),
+                Field::new("waiting", "a third of the logarithm of 1 + requests that wait"),
+                Field::new("crowding", "requests inside over those alone, halved"),
+                Field::new("NC", "0 to 1: containers over the most"),
+                Field::new("weight", "half the doublings of 500 millicores"),
+                Field::new("CPU", "cores that the load needs, in pairs"),
+            ],
+            action: vec![
+                Field::new("weight", "0 to 4: 125, 250, 500, 1000, 2000 millicores"),
+                Field::new(
+                    "spare",
+                    "0 to 4: 0.5, 1, 1.5, 2, 3 roots of the load in containers \
+                                     beyond it; fewer only when the last three steps agree",
+                ),
+            ],
+            reward: "less its late requests over the mean number of requests of a function, less \
+                     faas.container_price for each container: over all agents, the mean is the \
+                     part of all requests that is late and the price of the mean containers",
+            termination: "an agent's, when its function leaves",
+            source: "this project",
+        },
+        ..spec(config, "faas/fleet-v2", "", "")
+    }
 }
 
 pub(crate) fn course(config: &FaasConfig) -> EnvSpec {

@@ -29,6 +29,9 @@ pub struct FaasConfig {
     pub functions: usize,
     /// The reward: `slo`, `paper` or `cost`.
     pub reward: RewardPreset,
+    /// What a container costs in each step of `faas/fleet-v2`, as a part of requests that are
+    /// late.
+    pub container_price: f64,
     /// The objective of a function over its p99 alone.
     pub objective_over_isolated: f64,
     /// Length of a step in seconds.
@@ -102,6 +105,7 @@ impl Default for FaasConfig {
             function: EACH.to_owned(),
             functions: 12,
             reward: RewardPreset::Slo,
+            container_price: 0.0003,
             objective_over_isolated: RELAXATION,
             window_s: 10.0,
             steps: 50,
@@ -288,6 +292,7 @@ impl FaasConfig {
             }
         }
         let numbers = [
+            ("container_price", self.container_price, 0.0..=1.0),
             ("objective_over_isolated", self.objective_over_isolated, 0.01..=1000.0),
             ("window_s", self.window_s, 0.1..=86_400.0),
             ("demand_cores", self.demand_cores, 0.001..=1000.0),

@@ -21,7 +21,11 @@ pub fn make(id: &str, plan: &FaasPlan, agent: u32) -> Option<Box<dyn Env>> {
 
 /// A new environment of many learners, or nothing if the id is none of them.
 pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentEnv>> {
-    (id == "faas/fleet-v1").then(|| Box::new(Fleet::new(plan.clone())) as Box<dyn MultiAgentEnv>)
+    Some(match id {
+        "faas/fleet-v1" => Box::new(Fleet::with_steps(plan.clone())),
+        "faas/fleet-v2" => Box::new(Fleet::with_set_points(plan.clone())),
+        _ => return None,
+    })
 }
 
 /// What every environment of this crate is, ordered by id.
@@ -29,6 +33,7 @@ pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
     vec![
         cards::course(config),
         cards::fleet(config),
+        cards::set_point_fleet(config),
         cards::function(config),
         cards::shared(config),
     ]

@@ -1,8 +1,9 @@
 //! The environments keep their contracts, and pay for what they say.
 
-use homeostat_env::{Action, Env, check_env, check_multi_agent_env};
+use homeostat_core::AgentId;
+use homeostat_env::{Action, Env, MultiAgentEnv, check_env, check_multi_agent_env};
 use homeostat_sim_faas::{
-    FaasConfig, FaasPlan, LoadKind, RewardPreset, make, make_multi_agent, specs,
+    FaasConfig, FaasPlan, Fleet, LoadKind, RewardPreset, make, make_multi_agent, specs,
 };
 
 fn plan(change: impl FnOnce(&mut FaasConfig)) -> FaasPlan {
@@ -31,8 +32,10 @@ fn every_world_keeps_the_contract() {
 #[test]
 fn a_fleet_with_churn_keeps_the_contract() {
     let plan = plan(|config| config.churn = 0.7);
-    let findings = check_multi_agent_env(&|| make_multi_agent("faas/fleet-v1", &plan).unwrap());
-    assert!(findings.is_empty(), "{findings:?}");
+    for id in ["faas/fleet-v1", "faas/fleet-v2"] {
+        let findings = check_multi_agent_env(&|| make_multi_agent(id, &plan).unwrap());
+        assert!(findings.is_empty(), "{id}: {findings:?}");
+    }
     let mut fleet = make_multi_agent("faas/fleet-v1", &plan).unwrap();
     fleet.reset(Some(3)).unwrap();
     let mut joined = 0;
@@ -41,6 +44,43 @@ fn a_fleet_with_churn_keeps_the_contract() {
         joined += fleet.step(&actions).unwrap().joined.len();
     }
     assert!(joined > 2, "{joined}");
+}
+
+#[test]
+fn a_roster_says_who_controls_what() {
+    let roster = [(AgentId::new(3), 8), (AgentId::new(7), 1)];
+    let mut fleet = Fleet::with_steps(plan(|_| {})).with_roster(&roster);
+    fleet.reset(Some(1)).unwrap();
+    assert_eq!(fleet.agents(), [AgentId::new(3), AgentId::new(7)]);
+    assert_eq!(fleet.task(AgentId::new(3)), Some(8));
+    assert_eq!(fleet.task(AgentId::new(4)), None);
+}
+
+#[test]
+fn agents_with_set_points_are_paid_the_part_of_all_requests_that_is_late() {
+    let price = 0.01;
+    let plan = plan(|config| {
+        // Two cores for a demand of nearly four: plenty of requests are late.
+        config.cores_per_node = 2.0;
+        config.container_price = price;
+    });
+    let mut fleet = Fleet::with_set_points(plan);
+    fleet.reset(Some(2)).unwrap();
+    let (mut late, mut paid) = (0.0, 0.0);
+    for _ in 0..12 {
+        let step = fleet.step(&vec![Action::MultiDiscrete(vec![2, 2]); 4]).unwrap();
+        paid += step.agents.iter().map(|agent| agent.reward).sum::<f64>() / 4.0;
+        let windows = (0..4).map(|place| fleet.tenants().unwrap().window(place).unwrap());
+        let (mut missed, mut settled, mut containers) = (0.0, 0.0, 0.0);
+        for window in windows {
+            missed += window.missed as f64;
+            settled += (window.completed + window.timed_out + window.failed) as f64;
+            containers += window.container_s / window.observation.window.seconds() / 4.0;
+        }
+        late += missed / settled + price * containers;
+    }
+    assert!(late > 3.0, "{late}");
+    assert!((paid + late).abs() < 1e-9, "{paid} for {late}");
 }
 
 #[test]
