@@ -31,9 +31,21 @@ impl Contribution {
             ScalingAction::ReplicasUp => (0.0, 1.0),
             ScalingAction::ReplicasDown => (0.0, -1.0),
         };
-        let figures =
-            [limit_cpu, limit_memory, vertical, horizontal, preservation, use_cpu, use_memory];
-        Ok(Self(figures.map(|figure| (f64::from(figure).clamp(-2.0, 2.0) * ONE) as i64)))
+        Ok(Self::of_figures([
+            limit_cpu,
+            limit_memory,
+            vertical,
+            horizontal,
+            preservation,
+            use_cpu,
+            use_memory,
+        ]))
+    }
+
+    /// Seven figures in the order of [`GlobalState`]. What is beyond two counts as two, what is
+    /// no number as zero.
+    pub(crate) fn of_figures(figures: [f32; VARIABLES]) -> Self {
+        Self(figures.map(|figure| (f64::from(figure).clamp(-2.0, 2.0) * ONE) as i64))
     }
 }
 

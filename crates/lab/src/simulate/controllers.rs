@@ -6,6 +6,7 @@ use std::path::Path;
 use homeostat_core::{Persist, SeedTree, SimDuration, Snapshot, Stream};
 use homeostat_decide::{
     AllocationBounds, Features, Observation, Policy, PolicyConfig, Proposal, Reason, ScalingAction,
+    SetPoint, SetPoints,
 };
 use homeostat_env::Action;
 use homeostat_nn::Kernel;
@@ -104,7 +105,7 @@ impl Controllers {
             Self::Random => Box::new(RandomPolicy { bounds: *plan.bounds(), rng }),
             Self::Learned { candidates, sampling, .. } => {
                 let candidate = of_agent(candidates, number)?;
-                Box::new(LearnedPolicy::new(candidate, plan, *sampling, rng)?)
+                Box::new(LearnedPolicy::new(candidate, plan, profile, *sampling, rng)?)
             }
         })
     }
@@ -129,34 +130,58 @@ pub struct LearnedPolicy {
     name: String,
     policy: homeostat_rl::Policy,
     sampling: Sampling,
-    features: Features,
+    desk: Desk,
     rng: Stream,
     workspace: Workspace,
 }
 
+/// What a learned policy reads and how its actions are carried out.
+enum Desk {
+    /// Features and steps of Table 4.1.
+    Steps(Features),
+    /// Set-points.
+    SetPoints(SetPoints),
+}
+
 impl LearnedPolicy {
-    /// Refuses a policy whose world has other observations.
+    /// Refuses a policy whose world has other observations. A policy of set-points is told the
+    /// function's service time, as ENSURE is.
     pub fn new(
         candidate: &Candidate,
         plan: &FaasPlan,
+        profile: &FunctionProfile,
         sampling: Sampling,
         rng: Stream,
     ) -> Result<Self> {
-        let env = candidate.policy.env();
-        if !["faas/function-v1", "faas/shared-v1", "faas/fleet-v1"].contains(&env) {
-            return Err(Error::BadPolicy {
-                path: candidate.name.clone().into(),
-                reason: format!("it was trained on {env}, and scales nothing"),
-            });
-        }
+        let desk = match candidate.policy.env() {
+            "faas/function-v1" | "faas/shared-v1" | "faas/fleet-v1" => {
+                Desk::Steps(Features::new(*plan.bounds()))
+            }
+            "faas/fleet-v2" => {
+                Desk::SetPoints(SetPoints::new(*plan.bounds(), profile.service_time()))
+            }
+            env => {
+                return Err(Error::BadPolicy {
+                    path: candidate.name.clone().into(),
+                    reason: format!("it was trained on {env}, and scales nothing"),
+                });
+            }
+        };
         Ok(Self {
             name: candidate.name.clone(),
             policy: candidate.policy.clone(),
             sampling,
-            features: Features::new(*plan.bounds()),
+            desk,
             rng,
             workspace: Workspace::new(Kernel::best()),
         })
+    }
+
+    fn choose(&mut self, features: &[f32]) -> Action {
+        // The policy writes an action of its own form over it.
+        let mut action = Action::MultiDiscrete(vec![0, 0]);
+        self.policy.act(features, self.sampling, &mut self.rng, &mut action, &mut self.workspace);
+        action
     }
 }
 
@@ -166,22 +191,43 @@ impl Policy for LearnedPolicy {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        let features = self.features.observe(obs);
-        let mut action = Action::Discrete(0);
-        self.policy.act(&features, self.sampling, &mut self.rng, &mut action, &mut self.workspace);
-        let chosen = action.discrete().and_then(ScalingAction::from_index);
-        propose(chosen.unwrap_or(ScalingAction::Hold), obs, self.features.bounds())
+        match &mut self.desk {
+            Desk::Steps(features) => {
+                let bounds = *features.bounds();
+                let features = features.observe(obs);
+                let chosen = self.choose(&features).discrete().and_then(ScalingAction::from_index);
+                propose(chosen.unwrap_or(ScalingAction::Hold), obs, &bounds)
+            }
+            Desk::SetPoints(points) => {
+                let features = points.observe(obs);
+                let action = self.choose(&features);
+                let (Action::MultiDiscrete(choices), Desk::SetPoints(points)) =
+                    (action, &mut self.desk)
+                else {
+                    return Proposal::keep(&obs.allocation);
+                };
+                points.propose(SetPoint::from_choices(choices[0], choices[1]), &obs.allocation)
+            }
+        }
     }
 }
 
 impl Persist for LearnedPolicy {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        self.features.save(&format!("{name}/features"), out);
+        let desk = format!("{name}/features");
+        match &self.desk {
+            Desk::Steps(features) => features.save(&desk, out),
+            Desk::SetPoints(points) => points.save(&desk, out),
+        }
         self.rng.save(&format!("{name}/rng"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        self.features.load(&format!("{name}/features"), from)?;
+        let desk = format!("{name}/features");
+        match &mut self.desk {
+            Desk::Steps(features) => features.load(&desk, from)?,
+            Desk::SetPoints(points) => points.load(&desk, from)?,
+        }
         self.rng.load(&format!("{name}/rng"), from)
     }
 }

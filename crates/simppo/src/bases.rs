@@ -1,0 +1,75 @@
+//! Base models (section 4.7.2): one pair of networks for each kind of function, from which new
+//! agents start. They follow in the background, by taking over the weights of the agent of
+//! their kind that does best. (Averaging the weights of networks that were trained apart would
+//! give a network that does neither's work.)
+
+use homeostat_core::{Result, Snapshot};
+use homeostat_rl::Ppo;
+
+use crate::Kind;
+
+/// The base model of each kind, once an agent of it has finished an episode.
+#[derive(Debug, Default)]
+pub(crate) struct Bases([Option<Weights>; Kind::ALL.len()]);
+
+#[derive(Debug, Clone)]
+struct Weights {
+    actor: Vec<f32>,
+    critic: Vec<f32>,
+}
+
+impl Weights {
+    fn of(ppo: &Ppo) -> Self {
+        let (actor, critic) = ppo.networks();
+        Self { actor: actor.params().to_vec(), critic: critic.params().to_vec() }
+    }
+}
+
+impl Bases {
+    /// The base of a kind becomes a copy of this agent's networks.
+    pub(crate) fn follow(&mut self, kind: Kind, ppo: &Ppo) {
+        match &mut self.0[kind as usize] {
+            Some(base) => {
+                let (actor, critic) = ppo.networks();
+                base.actor.copy_from_slice(actor.params());
+                base.critic.copy_from_slice(critic.params());
+            }
+            empty => *empty = Some(Weights::of(ppo)),
+        }
+    }
+
+    /// A new agent starts from the base of its kind, where there is one.
+    pub(crate) fn start(&self, kind: Kind, ppo: &mut Ppo) {
+        if let Some(base) = &self.0[kind as usize] {
+            let (actor, critic) = ppo.networks_mut();
+            actor.params_mut().copy_from_slice(&base.actor);
+            critic.params_mut().copy_from_slice(&base.critic);
+        }
+    }
+
+    pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
+        for (kind, base) in Kind::ALL.into_iter().zip(&self.0) {
+            let name = format!("{name}/{}", kind.name());
+            out.put_u64(&format!("{name}/there"), [u64::from(base.is_some())]);
+            if let Some(base) = base {
+                out.put_f32(&format!("{name}/actor"), base.actor.as_slice());
+                out.put_f32(&format!("{name}/critic"), base.critic.as_slice());
+            }
+        }
+    }
+
+    /// Restores what [`Bases::save`] wrote; `like` is an agent with networks of the same form.
+    pub(crate) fn load(&mut self, name: &str, like: &Ppo, from: &Snapshot) -> Result<()> {
+        for (kind, slot) in Kind::ALL.into_iter().zip(&mut self.0) {
+            let name = format!("{name}/{}", kind.name());
+            *slot = None;
+            if from.u64s(&format!("{name}/there"), 1)?[0] != 0 {
+                let mut base = Weights::of(like);
+                from.copy_f32s(&format!("{name}/actor"), &mut base.actor)?;
+                from.copy_f32s(&format!("{name}/critic"), &mut base.critic)?;
+                *slot = Some(base);
+            }
+        }
+        Ok(())
+    }
+}

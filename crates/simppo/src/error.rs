@@ -1,0 +1,34 @@
+//! What can go wrong.
+
+/// A specialised result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a team cannot be trained.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A learner refused its settings, or a state its form.
+    #[error(transparent)]
+    Learner(#[from] homeostat_rl::Error),
+    /// The world refused.
+    #[error(transparent)]
+    World(#[from] homeostat_env::Error),
+    /// A function cannot be probed.
+    #[error(transparent)]
+    Platform(#[from] homeostat_sim_faas::Error),
+    /// A saved state is not of this team.
+    #[error(transparent)]
+    State(#[from] homeostat_core::Error),
+    /// Agents came or went in one copy of the world and not in another.
+    #[error("an agent left one copy of the world and stays in another: play a single copy")]
+    Apart,
+    /// A setting is outside its range.
+    #[error("simppo.{setting} is {value}: {expected}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What would do.
+        expected: String,
+    },
+}

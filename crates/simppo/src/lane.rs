@@ -1,0 +1,224 @@
+//! One copy of the world that a team plays in: everything its agents read and write.
+
+use homeostat_core::{AgentId, Snapshot};
+use homeostat_env::{Action, MultiAgentEnv};
+
+use crate::outlook::{self, Company, Dialect};
+use crate::{Kind, Method, Order, Result};
+
+/// What stays the same for all copies.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) method: Method,
+    pub(crate) dialect: Dialect,
+    /// Figures of a state.
+    pub(crate) width: usize,
+    /// Figures that critics see beyond.
+    pub(crate) extra: usize,
+    /// The kind of each task.
+    pub(crate) kinds: Vec<Kind>,
+    /// Agents that a sum is measured against.
+    pub(crate) per: f64,
+    pub(crate) hold: Action,
+}
+
+impl Rules {
+    fn kind_of(&self, world: &dyn MultiAgentEnv, agent: AgentId) -> Kind {
+        let task = world.task(agent).unwrap_or(0);
+        self.kinds.get(task).copied().unwrap_or(Kind::Cpu)
+    }
+}
+
+/// What one copy of the world hands to its agents and takes from them. Rows follow the order of
+/// the agents. It is apart from the world, so that all networks may read it at once.
+pub(crate) struct Lane {
+    /// Who is there, and what they see now.
+    pub(crate) agents: Vec<AgentId>,
+    pub(crate) kinds: Vec<Kind>,
+    states: Vec<f32>,
+    seen: Vec<f32>,
+    pub(crate) actions: Vec<Action>,
+    /// Whose turn it is, where agents take turns.
+    turn: Option<usize>,
+    /// What the last step led to, in the order of those who acted.
+    pub(crate) last: Vec<LastStep>,
+    last_states: Vec<f32>,
+    last_seen: Vec<f32>,
+    /// Whether an agent came, went, or began an episode in the last step.
+    pub(crate) has_changed: bool,
+    /// Whether the last step ended the episode of all.
+    begins: bool,
+    pub(crate) failure: Option<crate::Error>,
+}
+
+/// What one agent had of the last step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastStep {
+    pub(crate) agent: AgentId,
+    /// The world's reward.
+    pub(crate) own: f64,
+    /// What the agent learns from.
+    pub(crate) paid: f64,
+    pub(crate) terminated: bool,
+    pub(crate) truncated: bool,
+}
+
+impl Lane {
+    /// A world that was just reset.
+    pub(crate) fn new(world: &dyn MultiAgentEnv, rules: &Rules) -> Self {
+        let mut this = Self {
+            agents: Vec::new(),
+            kinds: Vec::new(),
+            states: Vec::new(),
+            seen: Vec::new(),
+            actions: Vec::new(),
+            turn: None,
+            last: Vec::new(),
+            last_states: Vec::new(),
+            last_seen: Vec::new(),
+            has_changed: true,
+            begins: true,
+            failure: None,
+        };
+        this.look(world, rules, true);
+        this
+    }
+
+    /// Whether the last step ended the episode of all.
+    pub(crate) fn begins(&self) -> bool {
+        self.begins
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let floats = [&self.states, &self.seen, &self.last_states, &self.last_seen];
+        let floats: usize = floats.into_iter().map(Vec::len).sum();
+        floats * size_of::<f32>() + self.actions.len() * size_of::<Action>()
+    }
+
+    /// Whether the agent at this place chooses now.
+    pub(crate) fn is_turn_of(&self, place: usize) -> bool {
+        self.turn.is_none_or(|turn| turn == place)
+    }
+
+    /// What the critic of the agent at this place sees now.
+    pub(crate) fn row(&self, place: usize, rules: &Rules, out: &mut Vec<f32>) {
+        out.extend_from_slice(&self.states[place * rules.width..][..rules.width]);
+        out.extend_from_slice(&self.seen[place * rules.extra..][..rules.extra]);
+    }
+
+    /// What it saw at the end of the last step.
+    pub(crate) fn last_row(&self, place: usize, rules: &Rules, out: &mut Vec<f32>) {
+        out.extend_from_slice(&self.last_states[place * rules.width..][..rules.width]);
+        out.extend_from_slice(&self.last_seen[place * rules.extra..][..rules.extra]);
+    }
+
+    /// Plays one step; an ended episode is followed by the next in the same step.
+    pub(crate) fn play(&mut self, world: &mut dyn MultiAgentEnv, rules: &Rules) {
+        self.failure = self.try_play(world, rules).err();
+    }
+
+    fn try_play(&mut self, world: &mut dyn MultiAgentEnv, rules: &Rules) -> Result<()> {
+        let step = world.step(&self.actions)?;
+        self.has_changed = !step.joined.is_empty();
+        self.last.clear();
+        self.last_states.clear();
+        for agent in step.agents {
+            self.has_changed |= agent.terminated || agent.truncated;
+            self.last.push(LastStep {
+                agent: agent.agent,
+                own: agent.reward,
+                paid: agent.reward,
+                terminated: agent.terminated,
+                truncated: agent.truncated,
+            });
+            self.last_states.extend_from_slice(&agent.obs);
+        }
+        let mut rewards: Vec<f64> = self.last.iter().map(|last| last.own).collect();
+        outlook::pay(rules.method.pay, &mut rewards);
+        for (last, paid) in self.last.iter_mut().zip(rewards) {
+            last.paid = paid;
+        }
+        let company = Company {
+            dialect: rules.dialect,
+            states: &self.last_states,
+            width: rules.width,
+            actions: &self.actions,
+            kinds: &self.kinds,
+            per: rules.per,
+        };
+        company.look(rules.method.view, &mut self.last_seen);
+        let turn = self.turn;
+        self.begins = world.agents().is_empty();
+        if self.begins {
+            world.reset(None)?;
+        }
+        if self.has_changed {
+            self.look(world, rules, self.begins);
+        } else {
+            // Everybody stays: what was seen at the end of the step is what is seen now.
+            std::mem::swap(&mut self.states, &mut self.last_states);
+            std::mem::swap(&mut self.seen, &mut self.last_seen);
+            self.last_states.clone_from(&self.states);
+            self.last_seen.clone_from(&self.seen);
+            self.take_turns(rules);
+        }
+        // Whoever waits next has to be content with what its next state promises.
+        if let Some(turn) = turn.filter(|turn| self.turn != Some(*turn)) {
+            self.last[turn].truncated |= !self.last[turn].terminated;
+        }
+        Ok(())
+    }
+
+    /// Takes in who is there and what they see.
+    fn look(&mut self, world: &dyn MultiAgentEnv, rules: &Rules, begins: bool) {
+        let before = std::mem::take(&mut self.agents);
+        let held = std::mem::take(&mut self.actions);
+        self.agents = world.agents().to_vec();
+        self.kinds.clear();
+        self.states.clear();
+        for agent in &self.agents {
+            self.kinds.push(rules.kind_of(world, *agent));
+            let obs = world.observation(*agent).expect("whoever is alive sees something");
+            self.states.extend_from_slice(obs);
+            // The last action is part of the picture, except at the beginning of an episode.
+            let place = before.binary_search(agent).ok().filter(|_| !begins);
+            self.actions.push(place.map_or_else(|| rules.hold.clone(), |k| held[k].clone()));
+        }
+        let company = Company {
+            dialect: rules.dialect,
+            states: &self.states,
+            width: rules.width,
+            actions: &self.actions,
+            kinds: &self.kinds,
+            per: rules.per,
+        };
+        company.look(rules.method.view, &mut self.seen);
+        self.take_turns(rules);
+    }
+
+    fn take_turns(&mut self, rules: &Rules) {
+        if rules.method.order == Order::Together {
+            return;
+        }
+        let rows = self.states.chunks_exact(rules.width);
+        let kept = rows.map(|state| rules.dialect.preservation(state)).enumerate();
+        self.turn = kept.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place);
+    }
+
+    pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_f32(&format!("{name}/seen"), self.seen.as_slice());
+    }
+
+    /// Restores what [`Lane::save`] wrote, after the world was.
+    pub(crate) fn load(
+        &mut self,
+        world: &dyn MultiAgentEnv,
+        rules: &Rules,
+        name: &str,
+        from: &Snapshot,
+    ) -> Result<()> {
+        self.look(world, rules, true);
+        // It depends on the actions before, which nobody needs otherwise.
+        Ok(from.copy_f32s(&format!("{name}/seen"), &mut self.seen)?)
+    }
+}

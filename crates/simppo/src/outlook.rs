@@ -1,0 +1,151 @@
+//! What each critic sees of the others, and what each agent is paid: the coordination itself,
+//! for the agents of one world in one step.
+
+use homeostat_decide::{Features, ScalingAction, SetPoints};
+use homeostat_env::Action;
+
+use crate::{Contribution, GlobalState, Kind, Pay, View, VirtualAgent};
+
+/// Which world the agents live in, as far as their states are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Table 4.1, possibly with further figures behind.
+    Table,
+    /// Set-points.
+    SetPoints,
+    /// Numbers that mean nothing here.
+    Foreign,
+}
+
+impl Dialect {
+    pub(crate) fn of(env: &str) -> Self {
+        match env {
+            "faas/fleet-v1" | "faas/chain-v1" => Self::Table,
+            "faas/fleet-v2" => Self::SetPoints,
+            _ => Self::Foreign,
+        }
+    }
+
+    /// What an agent adds to everybody else's picture.
+    fn contribution(self, state: &[f32], action: &Action) -> Contribution {
+        match self {
+            Self::Table => {
+                let table: &[f32; Features::COUNT] =
+                    state.first_chunk().expect("the state begins with Table 4.1");
+                let action = action.discrete().and_then(ScalingAction::from_index);
+                let action = action.unwrap_or(ScalingAction::Hold);
+                // A world's states are finite; a foreign one is not let in here.
+                Contribution::new(table, action)
+                    .unwrap_or_else(|_| Contribution::of_figures([0.0; 7]))
+            }
+            Self::SetPoints => {
+                let state: &[f32; SetPoints::COUNT] =
+                    state.first_chunk().expect("the state is of set-points");
+                let [preservation, _, load, .., waiting, crowding, replicas, weight, cpu] = *state;
+                // Limits as in the table; pressure in the place of actions, which are set-points
+                // and say nothing that the limits do not; then the means.
+                Contribution::of_figures([
+                    weight,
+                    replicas,
+                    waiting,
+                    crowding,
+                    preservation,
+                    load,
+                    cpu,
+                ])
+            }
+            Self::Foreign => Contribution::of_figures(std::array::from_fn(|k| {
+                state.get(k).copied().unwrap_or(0.0).clamp(-2.0, 2.0)
+            })),
+        }
+    }
+
+    /// How well an agent's objective is kept: the queue of CPQ-RL is ordered by it.
+    pub(crate) fn preservation(self, state: &[f32]) -> f32 {
+        match self {
+            Self::Table | Self::SetPoints => state[0],
+            Self::Foreign => 0.0,
+        }
+    }
+}
+
+/// Numbers that a view adds to a state of `width` figures.
+pub(crate) fn width_of(view: View, width: usize) -> usize {
+    match view {
+        View::Local => 0,
+        View::Others => GlobalState::FEATURES,
+        View::OthersPlain => GlobalState::FEATURES / 2,
+        View::AllStates => width,
+        View::Kinds => Kind::ALL.len() * GlobalState::FEATURES,
+    }
+}
+
+/// The agents of one world.
+pub(crate) struct Company<'a> {
+    pub(crate) dialect: Dialect,
+    /// Their states, row after row.
+    pub(crate) states: &'a [f32],
+    pub(crate) width: usize,
+    pub(crate) actions: &'a [Action],
+    pub(crate) kinds: &'a [Kind],
+    /// Agents that a sum is measured against.
+    pub(crate) per: f64,
+}
+
+impl Company<'_> {
+    /// Writes what everybody sees of the others, row after row, in time that grows as the
+    /// number of agents does.
+    pub(crate) fn look(&self, view: View, out: &mut Vec<f32>) {
+        out.clear();
+        let rows = self.states.chunks_exact(self.width);
+        let parts: Vec<_> = match view {
+            View::Local => return,
+            View::AllStates => return mean_of_others(self.states, self.width, out),
+            _ => rows
+                .zip(self.actions)
+                .map(|(state, action)| self.dialect.contribution(state, action))
+                .collect(),
+        };
+        let mut groups = [VirtualAgent::default(); Kind::ALL.len()];
+        let group_of = |kind: Kind| if view == View::Kinds { kind as usize } else { 0 };
+        for (part, kind) in parts.iter().zip(self.kinds) {
+            groups[group_of(*kind)].add(part);
+        }
+        for (part, kind) in parts.iter().zip(self.kinds) {
+            let own = group_of(*kind);
+            let count = if view == View::Kinds { groups.len() } else { 1 };
+            for (number, group) in groups[..count].iter().enumerate() {
+                let seen = if number == own { group.of_others(part) } else { group.of_all() };
+                let features = seen.features(self.per);
+                let shown =
+                    if view == View::OthersPlain { features.len() / 2 } else { features.len() };
+                out.extend_from_slice(&features[..shown]);
+            }
+        }
+    }
+}
+
+/// The mean of every figure over the others.
+fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
+    let count = states.len() / width;
+    let mut sums = vec![0.0_f64; width];
+    for row in states.chunks_exact(width) {
+        sums.iter_mut().zip(row).for_each(|(sum, figure)| *sum += f64::from(*figure));
+    }
+    let others = count.saturating_sub(1).max(1) as f64;
+    for row in states.chunks_exact(width) {
+        let means =
+            sums.iter().zip(row).map(|(sum, own)| ((sum - f64::from(*own)) / others) as f32);
+        out.extend(means);
+    }
+}
+
+/// What everybody learns from.
+pub(crate) fn pay(pay: Pay, rewards: &mut [f64]) {
+    let sum: f64 = rewards.iter().sum();
+    match pay {
+        Pay::Own => {}
+        Pay::Team => rewards.fill(sum / rewards.len().max(1) as f64),
+        Pay::Total => rewards.fill(sum),
+    }
+}
