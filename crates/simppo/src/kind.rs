@@ -13,7 +13,7 @@ use homeostat_sim_faas::{
 pub enum Kind {
     /// How fast its cores are.
     Cpu,
-    /// Neighbours that keep the other cores busy: they share memory bandwidth and caches.
+    /// Neighbours that keep the other cores busy moving memory: bandwidth and caches are shared.
     Memory,
     /// Neither.
     Io,
@@ -33,7 +33,7 @@ impl Kind {
     }
 
     /// Probes a function on a small platform of its own: alone, with half a core for each of
-    /// its requests, and among neighbours that keep every other core busy.
+    /// its requests, and among neighbours that keep every other core busy moving memory.
     pub fn probe(profile: &FunctionProfile, contention: Contention) -> Result<Self> {
         let alone = median_latency(profile, contention, CORES, false)?;
         let crowded = median_latency(profile, contention, CORES, true)?;
@@ -71,7 +71,7 @@ fn median_latency(
     let per_second = 0.25 / profile.service_time().total().seconds().max(1e-3);
     let id = platform.add_function(setup(profile, per_second, 2, &seeds)?)?;
     if has_neighbours {
-        let neighbour = by_name("primes").expect("it is in the catalogue");
+        let neighbour = by_name("base64").expect("it is in the catalogue");
         let busy = CORES as u32 - 1;
         // Twice what its containers can serve: they are always busy.
         let per_second = 2.0 * f64::from(busy) / neighbour.cpu.seconds();

@@ -1,3 +1,4 @@
 //! Integration tests, one binary.
 
+mod kind;
 mod virtual_agent;
