@@ -4,7 +4,9 @@ use homeostat_core::{Bytes, Persist, SimDuration, SimTime, Slo, Snapshot, Stream
 use homeostat_decide::Allocation;
 use homeostat_load::{Arrivals, TraceArrivals};
 
+use crate::chain::ChainGraph;
 use crate::contention::Contention;
+use crate::platform::FunctionId;
 use crate::profile::FunctionProfile;
 use crate::{Error, Result};
 
@@ -180,6 +182,23 @@ impl FunctionSetup {
         self.scaling = Scaling::OnDemand { keep_alive, most };
         self
     }
+}
+
+/// A chain to be laid over functions of a platform.
+#[derive(Debug, Clone)]
+pub struct ChainSetup {
+    /// Its name.
+    pub name: String,
+    /// Its stages and which follows which.
+    pub graph: ChainGraph,
+    /// The function of each stage, by place: of no other chain, and without requests of its own.
+    pub functions: Vec<FunctionId>,
+    /// Its objective, from the arrival at the entry to the last finish.
+    pub slo: Slo,
+    /// Latency at the objective's percentile when it runs alone.
+    pub isolated_latency: SimDuration,
+    /// Its requests; none, if they are sent one by one.
+    pub arrivals: Option<Source>,
 }
 
 /// Where the requests of a function come from.

@@ -68,6 +68,30 @@ pub enum Error {
         /// How many there are.
         nodes: usize,
     },
+    /// A graph that no request could follow to its end.
+    #[error("chain \"{chain}\": {reason}")]
+    Chain {
+        /// The chain as written.
+        chain: String,
+        /// What is wrong with it, and the way out.
+        reason: String,
+    },
+    /// A function that cannot be a stage.
+    #[error("{function} cannot be a stage of \"{chain}\": {reason}")]
+    NoStage {
+        /// The function.
+        function: String,
+        /// The chain.
+        chain: String,
+        /// Why, and the way out.
+        reason: &'static str,
+    },
+    /// A chain that was never added or has lost a stage.
+    #[error("there is no chain number {number}, or one of its stages was removed")]
+    NoSuchChain {
+        /// The number.
+        number: usize,
+    },
     /// A load that cannot be played.
     #[error(transparent)]
     Load(#[from] homeostat_load::Error),

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+mod chain;
 mod config;
 mod contention;
 mod error;
@@ -19,11 +20,14 @@ mod profile;
 mod world;
 
 pub use catalogue::{by_name, catalogue, names};
-pub use config::{FunctionSetup, NodeConfig, PlatformConfig, Scaling, Source, Timings, Varying};
+pub use chain::ChainGraph;
+pub use config::{
+    ChainSetup, FunctionSetup, NodeConfig, PlatformConfig, Scaling, Source, Timings, Varying,
+};
 pub use contention::Contention;
 pub use error::{Error, Result};
 pub use objective::Objective;
-pub use platform::{FunctionId, Platform, Totals, Window};
+pub use platform::{ChainId, ChainTotals, ChainWindow, FunctionId, Platform, Totals, Window};
 pub use profile::{Category, FunctionProfile};
 pub use world::{
     FaasConfig, FaasPlan, Fleet, LoadKind, RewardPreset, Tenants, heuristic, make,

@@ -261,29 +261,30 @@ impl Platform {
             self.functions[number].in_service.iter().copied().filter(is_inside).collect();
         for request in lost {
             self.forget(request, number);
-            self.count_failure(number);
+            self.count_failure(number, self.requests[request as usize].journey);
         }
         self.containers[container as usize].in_service = 0;
     }
 
     /// A lost request counts in the percentiles as one that was never answered: otherwise a
     /// function that kills its requests would look quick.
-    pub(super) fn count_failure(&mut self, number: usize) {
+    pub(super) fn count_failure(&mut self, number: usize, journey: u32) {
         let never = self.functions[number].never(self.config.timeout);
         let window = &mut self.functions[number].window;
         window.failed += 1;
         window.missed += 1;
         window.latency.record(never);
+        self.lose_journey(number, journey);
     }
 
     /// A container is killed because its request needs more memory than it may have; another
     /// one is started in its place.
-    pub(super) fn run_out_of_memory(&mut self, container: u32) {
+    pub(super) fn run_out_of_memory(&mut self, container: u32, journey: u32) {
         let number = self.containers[container as usize].function as usize;
         self.functions[number].window.oom_kills += 1;
         // The request that broke it has no place among those in service yet.
         self.containers[container as usize].in_service -= 1;
-        self.count_failure(number);
+        self.count_failure(number, journey);
         let was_draining = self.containers[container as usize].is_draining;
         self.remove_container(container);
         if !was_draining {

@@ -1,5 +1,7 @@
 //! The platform: what runs, what happens next, and the knobs.
 
+mod chain_telemetry;
+mod chains;
 mod containers;
 mod persist;
 mod requests;
@@ -10,6 +12,9 @@ use homeostat_core::{Bytes, SeedTree, SimDuration, SimTime, Slo, Stream};
 use homeostat_decide::Allocation;
 use homeostat_des::{EventQueue, SharedProcessor, Timers};
 
+pub use chain_telemetry::{ChainTotals, ChainWindow};
+use chains::Chain;
+pub use chains::ChainId;
 use state::{Container, Counters, Event, Function, Node, Request};
 pub use state::{FunctionId, Totals};
 pub use telemetry::Window;
@@ -27,6 +32,7 @@ pub struct Platform {
     now: SimTime,
     nodes: Vec<Node>,
     functions: Vec<Function>,
+    chains: Vec<Chain>,
     containers: Vec<Container>,
     free_containers: Vec<u32>,
     requests: Vec<Request>,
@@ -63,6 +69,7 @@ impl Platform {
             rng: seeds.stream("platform"),
             now: SimTime::ZERO,
             functions: Vec::new(),
+            chains: Vec::new(),
             containers: Vec::new(),
             free_containers: Vec::new(),
             requests: Vec::new(),
@@ -86,6 +93,7 @@ impl Platform {
             isolated_latency: setup.isolated_latency,
             scaling: setup.scaling,
             source: setup.arrivals,
+            stage: None,
             began: self.now,
             is_gone: false,
             wanted: setup.allocation,
@@ -119,18 +127,19 @@ impl Platform {
     }
 
     /// Removes a function: its requests that wait are lost, its containers go when they have
-    /// answered.
+    /// answered. A chain that it was a stage of takes no more requests, and loses those that
+    /// come to it.
     pub fn remove_function(&mut self, id: FunctionId) -> Result<()> {
         self.require(id)?;
         self.count_time(id.0);
         let function = &mut self.functions[id.0];
         function.is_gone = true;
         function.wanted.replicas = 0;
-        let lost = std::mem::take(&mut function.waiting).len();
-        for _ in 0..lost {
-            self.count_failure(id.0);
+        for lost in std::mem::take(&mut function.waiting) {
+            self.count_failure(id.0, lost.journey);
         }
         self.arrivals.clear(id.0);
+        self.break_chain(id.0);
         self.match_wanted(id.0);
         Ok(())
     }

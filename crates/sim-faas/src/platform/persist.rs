@@ -9,7 +9,9 @@ use homeostat_core::{Bytes, Millicores, Persist, Result, SimDuration, SimTime, S
 use homeostat_des::Histogram;
 
 use super::Platform;
-use super::state::{Arrived, Container, Counters, Function, Phase, Request, Totals};
+use super::chain_telemetry::{ChainCounters, ChainTotals};
+use super::chains::{Chain, Journey};
+use super::state::{ALONE, Arrived, Container, Counters, Function, Phase, Request, Totals};
 
 impl Persist for Platform {
     fn save(&self, name: &str, out: &mut Snapshot) {
@@ -34,7 +36,7 @@ impl Persist for Platform {
         out.put_u64(&format!("{name}/containers"), containers);
         out.put_u64(&format!("{name}/containers/free"), wide(&self.free_containers));
         let requests = self.requests.iter().flat_map(|request| {
-            let Request { arrived, io, container, place, epoch } = *request;
+            let Request { arrived, io, container, place, epoch, .. } = *request;
             [arrived.nanos(), io.nanos(), container.into(), place.into(), epoch.into()]
         });
         out.put_u64(&format!("{name}/requests"), requests.collect::<Vec<_>>());
@@ -43,6 +45,14 @@ impl Persist for Platform {
             let next = self.arrivals.time(number).map_or(u64::MAX, SimTime::nanos);
             out.put_u64(&format!("{name}/function/{number}/next"), [next]);
             function.save(&format!("{name}/function/{number}"), out);
+        }
+        // Platforms without chains are saved as before there were any.
+        if !self.chains.is_empty() {
+            let journeys: Vec<u32> = self.requests.iter().map(|request| request.journey).collect();
+            out.put_u64(&format!("{name}/requests/journeys"), wide(&journeys));
+        }
+        for (number, chain) in self.chains.iter().enumerate() {
+            chain.save(&format!("{name}/chain/{number}"), out);
         }
     }
 
@@ -73,6 +83,7 @@ impl Persist for Platform {
                 container: words[2] as u32,
                 place: words[3] as u32,
                 epoch: words[4] as u32,
+                journey: ALONE,
             })
             .collect();
         self.free_requests = narrow(from.any_u64s(&format!("{name}/requests/free"))?);
@@ -81,6 +92,15 @@ impl Persist for Platform {
             let next = (next != u64::MAX).then_some(SimTime::from_nanos(next));
             self.arrivals.set_or_clear(number, next);
             function.load(&format!("{name}/function/{number}"), from)?;
+        }
+        if !self.chains.is_empty() {
+            let journeys = from.u64s(&format!("{name}/requests/journeys"), self.requests.len())?;
+            for (request, journey) in self.requests.iter_mut().zip(journeys) {
+                request.journey = *journey as u32;
+            }
+        }
+        for (number, chain) in self.chains.iter_mut().enumerate() {
+            chain.load(&format!("{name}/chain/{number}"), from)?;
         }
         for (number, node) in self.nodes.iter().enumerate() {
             self.finishes.set_or_clear(number, node.processor.next_finish());
@@ -112,11 +132,15 @@ impl Persist for Function {
         out.put_u64(name, facts);
         out.put_f64(&format!("{name}/cpu"), [self.cpu_at_window]);
         let words = |arrived: &Arrived| {
-            let Arrived { at, cpu, io } = arrived;
+            let Arrived { at, cpu, io, .. } = arrived;
             [at.nanos(), cpu.nanos(), io.nanos()]
         };
         let waiting: Vec<u64> = self.waiting.iter().flat_map(words).collect();
         out.put_u64(&format!("{name}/waiting"), waiting);
+        if self.stage.is_some() {
+            let journeys: Vec<u32> = self.waiting.iter().map(|arrived| arrived.journey).collect();
+            out.put_u64(&format!("{name}/waiting/journeys"), wide(&journeys));
+        }
         out.put_u64(&format!("{name}/containers"), wide(&self.containers));
         out.put_u64(&format!("{name}/idle"), wide(&self.idle));
         out.put_u64(&format!("{name}/in_service"), wide(&self.in_service));
@@ -151,14 +175,72 @@ impl Persist for Function {
                 at: SimTime::from_nanos(words[0]),
                 cpu: SimDuration::from_nanos(words[1]),
                 io: SimDuration::from_nanos(words[2]),
+                journey: ALONE,
             })
             .collect();
+        if self.stage.is_some() {
+            let journeys = from.u64s(&format!("{name}/waiting/journeys"), self.waiting.len())?;
+            for (arrived, journey) in self.waiting.iter_mut().zip(journeys) {
+                arrived.journey = *journey as u32;
+            }
+        }
         self.containers = narrow(from.any_u64s(&format!("{name}/containers"))?);
         self.idle = narrow(from.any_u64s(&format!("{name}/idle"))?);
         self.in_service = narrow(from.any_u64s(&format!("{name}/in_service"))?);
         self.nodes = narrow(from.any_u64s(&format!("{name}/nodes"))?);
         self.window.load(&format!("{name}/window"), from)?;
         self.totals.load(&format!("{name}/totals"), from)
+    }
+}
+
+impl Persist for Chain {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_u64(name, [u64::from(self.is_broken), self.window_began.nanos()]);
+        let journeys = self.journeys.iter().flat_map(|journey| {
+            let Journey { arrived, finished, under_way, is_lost } = *journey;
+            [arrived.nanos(), finished, under_way.into(), is_lost.into()]
+        });
+        out.put_u64(&format!("{name}/journeys"), journeys.collect::<Vec<_>>());
+        out.put_u64(&format!("{name}/journeys/free"), wide(&self.free_journeys));
+        let needs = self.needs.iter().flat_map(|(cpu, io)| [cpu.nanos(), io.nanos()]);
+        out.put_u64(&format!("{name}/needs"), needs.collect::<Vec<_>>());
+        let ChainCounters { arrived, completed, missed, lost, latency } = &self.window;
+        out.put_u64(&format!("{name}/window"), [*arrived, *completed, *missed, *lost]);
+        latency.save(&format!("{name}/window/latency"), out);
+        // Without `unsettled`, which only the end of a run counts.
+        let ChainTotals { arrived, completed, missed, lost, latency, .. } = &self.totals;
+        out.put_u64(&format!("{name}/totals"), [*arrived, *completed, *missed, *lost]);
+        latency.save(&format!("{name}/totals/latency"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
+        let facts = from.u64s(name, 2)?;
+        self.is_broken = facts[0] != 0;
+        self.window_began = SimTime::from_nanos(facts[1]);
+        let journeys = from.any_u64s(&format!("{name}/journeys"))?.chunks_exact(4);
+        self.journeys = journeys
+            .map(|words| Journey {
+                arrived: SimTime::from_nanos(words[0]),
+                finished: words[1],
+                under_way: words[2] as u32,
+                is_lost: words[3] != 0,
+            })
+            .collect();
+        self.free_journeys = narrow(from.any_u64s(&format!("{name}/journeys/free"))?);
+        let needs = 2 * self.journeys.len() * self.functions.len();
+        let needs = from.u64s(&format!("{name}/needs"), needs)?.chunks_exact(2);
+        let duration = SimDuration::from_nanos;
+        self.needs = needs.map(|words| (duration(words[0]), duration(words[1]))).collect();
+        let counts = from.u64s(&format!("{name}/window"), 4)?;
+        let window = &mut self.window;
+        [window.arrived, window.completed, window.missed, window.lost] =
+            counts.try_into().expect("four were asked for");
+        window.latency.load(&format!("{name}/window/latency"), from)?;
+        let counts = from.u64s(&format!("{name}/totals"), 4)?;
+        let totals = &mut self.totals;
+        [totals.arrived, totals.completed, totals.missed, totals.lost] =
+            counts.try_into().expect("four were asked for");
+        totals.latency.load(&format!("{name}/totals/latency"), from)
     }
 }
 

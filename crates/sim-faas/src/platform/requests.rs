@@ -4,26 +4,37 @@
 use homeostat_core::SimDuration;
 
 use super::Platform;
-use super::state::{Arrived, Event, Job, Phase, Request};
+use super::state::{ALONE, Arrived, Event, Job, Phase, Request};
 use crate::config::Scaling;
 
 impl Platform {
     pub(super) fn on_arrival(&mut self, number: usize) {
         let next = self.functions[number].next_arrival();
         self.arrivals.set_or_clear(number, next);
-        self.arrive(number);
+        match self.functions[number].stage {
+            None => self.arrive(number),
+            // Stages have no load of their own: this is the chain's.
+            Some(stage) => self.begin_journey(stage.chain as usize),
+        }
     }
 
     pub(super) fn arrive(&mut self, number: usize) {
-        self.count_time(number);
-        self.give_up_old(number);
         let function = &mut self.functions[number];
-        function.window.arrived += 1;
         let arrived = Arrived {
             at: self.now,
             cpu: function.profile.draw_cpu(&mut function.rng),
             io: function.profile.draw_io(&mut function.rng),
+            journey: ALONE,
         };
+        self.enter(number, arrived);
+    }
+
+    /// A request goes to a container or waits for one.
+    pub(super) fn enter(&mut self, number: usize, arrived: Arrived) {
+        self.count_time(number);
+        self.give_up_old(number);
+        let function = &mut self.functions[number];
+        function.window.arrived += 1;
         match function.idle.last().copied() {
             Some(container) => self.serve(container, arrived),
             None => {
@@ -60,18 +71,19 @@ impl Platform {
             debug_assert_eq!(top, Some(container), "the container on top serves");
         }
         if function.memory_limit < function.profile.least_memory() {
-            return self.run_out_of_memory(container);
+            return self.run_out_of_memory(container, arrived.journey);
         }
         let place = function.in_service.len() as u32;
-        let Arrived { at: arrived, cpu, io } = arrived;
+        let Arrived { at: arrived, cpu, io, journey } = arrived;
+        let fresh = Request { arrived, io, container, place, journey, epoch: 0 };
         let request = match self.free_requests.pop() {
             Some(request) => {
                 let epoch = self.requests[request as usize].epoch;
-                self.requests[request as usize] = Request { arrived, io, container, place, epoch };
+                self.requests[request as usize] = Request { epoch, ..fresh };
                 request
             }
             None => {
-                self.requests.push(Request { arrived, io, container, place, epoch: 0 });
+                self.requests.push(fresh);
                 (self.requests.len() - 1) as u32
             }
         };
@@ -113,7 +125,7 @@ impl Platform {
     }
 
     pub(super) fn complete(&mut self, request: u32) {
-        let Request { arrived, container, .. } = self.requests[request as usize];
+        let Request { arrived, container, journey, .. } = self.requests[request as usize];
         let number = self.containers[container as usize].function as usize;
         self.count_time(number);
         self.forget(request, number);
@@ -123,6 +135,9 @@ impl Platform {
         function.window.missed += u64::from(latency > function.slo.threshold());
         function.window.latency.record(latency);
         self.release(container);
+        if journey != ALONE {
+            self.finish_stage(number, journey);
+        }
     }
 
     /// Frees the place of a request in service.
@@ -183,10 +198,11 @@ impl Platform {
         while self.functions[number].waiting.front().is_some_and(is_old) {
             self.count_time(number);
             let function = &mut self.functions[number];
-            function.waiting.pop_front();
+            let journey = function.waiting.pop_front().map_or(ALONE, |old| old.journey);
             function.window.timed_out += 1;
             function.window.missed += 1;
             function.window.latency.record(function.never(timeout));
+            self.lose_journey(number, journey);
         }
     }
 }

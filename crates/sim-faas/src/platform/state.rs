@@ -116,7 +116,12 @@ pub(crate) struct Arrived {
     pub(crate) at: SimTime,
     pub(crate) cpu: SimDuration,
     pub(crate) io: SimDuration,
+    /// The journey through the function's chain that it is a part of, or [`ALONE`].
+    pub(crate) journey: u32,
 }
+
+/// The journey of a request that is of no chain.
+pub(crate) const ALONE: u32 = u32::MAX;
 
 /// A request in service.
 #[derive(Debug, Clone, Copy)]
@@ -126,8 +131,17 @@ pub(crate) struct Request {
     pub(crate) container: u32,
     /// Place among the function's requests in service.
     pub(crate) place: u32,
+    /// As it came with.
+    pub(crate) journey: u32,
     /// Raised whenever the place is used again, so that late events miss it.
     pub(crate) epoch: u32,
+}
+
+/// Where a function stands in a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StageOf {
+    pub(crate) chain: u32,
+    pub(crate) place: u32,
 }
 
 /// How far a container is.
@@ -167,7 +181,10 @@ pub(crate) struct Function {
     pub(crate) slo: Slo,
     pub(crate) isolated_latency: SimDuration,
     pub(crate) scaling: Scaling,
+    /// Its load; that of its chain, if it is the first stage of one.
     pub(crate) source: Option<Source>,
+    /// The chain that it is a stage of.
+    pub(crate) stage: Option<StageOf>,
     pub(crate) rng: Stream,
     /// When it was added; its load counts from here.
     pub(crate) began: SimTime,
