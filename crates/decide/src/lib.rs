@@ -4,8 +4,8 @@
 //!
 //! The policies here are the ones people run or publish: Kubernetes' horizontal and vertical
 //! pod autoscalers (and both at once), Knative's, ENSURE, AIMD, and no scaling at all. A
-//! learned policy reads [`Features`] and answers with a [`ScalingAction`], or reads and answers
-//! with the features and actions of [`SetPoints`].
+//! learned policy reads [`Features`] ([`StageFeatures`] in a chain) and answers with a
+//! [`ScalingAction`], or reads and answers with the features and actions of [`SetPoints`].
 //!
 //! Layer 1: no I/O, no clock, no randomness. What a policy remembers can be saved and
 //! restored, after which it proposes the same.
@@ -29,6 +29,7 @@ mod scaling_action;
 mod set_points;
 mod snapshot_records;
 mod staffing;
+mod stage_features;
 mod timed_counts;
 
 pub use allocation_bounds::AllocationBounds;
@@ -51,3 +52,4 @@ pub use policy_config::PolicyConfig;
 pub use reason::Reason;
 pub use scaling_action::{Illegal, ScalingAction};
 pub use set_points::{ServiceTime, SetPoint, SetPoints};
+pub use stage_features::{EndToEnd, StageFeatures};

@@ -11,7 +11,7 @@ use homeostat_sim_faas::FaasConfig;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::worlds::is_faas;
+use crate::worlds::{CHAINS, is_faas};
 use crate::{Error, Result, Worlds};
 
 /// The commented reference of every setting.
@@ -111,10 +111,14 @@ impl Settings {
     /// not use.
     pub fn used(&self) -> impl Iterator<Item = (&str, &Value, &Source)> {
         let word = |key: &str| self.values[key].0.as_str().unwrap_or_default();
-        let (algorithm, is_faas) = (word("run.algorithm"), is_faas(word("run.env")));
+        let (algorithm, env) = (word("run.algorithm"), word("run.env"));
         self.iter().filter(move |(key, ..)| {
             let (section, _) = section_and_name(key);
-            section == "run" || section == algorithm || (section == "faas" && is_faas)
+            let is_of_the_world = match *key {
+                "faas.chains" => env == CHAINS,
+                _ => section == "faas" && is_faas(env),
+            };
+            section == "run" || section == algorithm || is_of_the_world
         })
     }
 
@@ -234,7 +238,11 @@ impl Settings {
         let agents = world.agents().len() as u64;
         let (asked, source) = &self.values["run.agents"];
         if *source != Source::Default && asked.as_integer() != Some(agents as i64) {
-            let setting = if is_faas(&id) { ", which is faas.functions" } else { "" };
+            let setting = match id.as_str() {
+                CHAINS => ", the stages of faas.chains",
+                id if is_faas(id) => ", which is faas.functions",
+                _ => "",
+            };
             let reason = format!("{id} is shared by {agents} agents{setting}: leave it out");
             return Err(self.out_of_range("run.agents", &reason));
         }

@@ -6,6 +6,9 @@ use homeostat_sim_faas::{FaasConfig, FaasPlan};
 
 use crate::Result;
 
+/// The world that the setting `faas.chains` is for.
+pub(crate) const CHAINS: &str = "faas/chain-v1";
+
 /// The worlds of one set of settings.
 #[derive(Debug, Clone)]
 pub struct Worlds {
@@ -18,6 +21,9 @@ impl Worlds {
     /// The worlds that environment `id` needs, with these settings.
     pub fn new(id: &str, faas: &FaasConfig) -> Result<Self> {
         let plan = if is_faas(id) { Some(faas.build()?) } else { None };
+        if let Some(plan) = plan.as_ref().filter(|_| id == CHAINS) {
+            plan.chained()?;
+        }
         Ok(Self { faas_config: faas.clone(), faas: plan })
     }
 

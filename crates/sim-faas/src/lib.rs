@@ -30,6 +30,6 @@ pub use objective::Objective;
 pub use platform::{ChainId, ChainTotals, ChainWindow, FunctionId, Platform, Totals, Window};
 pub use profile::{Category, FunctionProfile};
 pub use world::{
-    FaasConfig, FaasPlan, Fleet, LoadKind, RewardPreset, Tenants, heuristic, make,
-    make_multi_agent, specs,
+    Chains, FaasConfig, FaasPlan, Fleet, LoadKind, PlannedChain, RewardPreset, Tenants, heuristic,
+    make, make_multi_agent, specs,
 };

@@ -1,6 +1,6 @@
 //! What each world is, in words and spaces.
 
-use homeostat_decide::{SetPoint, SetPoints};
+use homeostat_decide::{SetPoint, SetPoints, StageFeatures};
 use homeostat_env::{Card, EnvSpec, Field, Space};
 
 use super::config::FaasConfig;
@@ -8,6 +8,9 @@ use super::single::observation_space;
 
 const SOURCE: &str = "SIMPPO (SoCC 2022) and chapter 4 of the dissertation, sections 4.3 and 4.4; \
                       the platform is a model of this project";
+
+const CHAIN_SOURCE: &str = "this project's: the state of SIMPPO (SoCC 2022) with the objective of \
+                            a whole chain in place of the function's";
 
 const REWARD: &str = "alpha * SP + (1 - alpha)/2 * (RU_cpu + RU_mem), alpha 0.7 (reward `slo`) or \
                       0.3 (`paper`); `cost`: SP - 1 while the objective is missed, else 1 less half \
@@ -107,6 +110,23 @@ pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
             source: "this project",
         },
         ..spec(config, "faas/fleet-v2", "", "")
+    }
+}
+
+pub(crate) fn chain(config: &FaasConfig) -> EnvSpec {
+    let summary = "One agent for each function of chains with end-to-end objectives.";
+    let spec = spec(config, "faas/chain-v1", summary, "never");
+    let (low, high) = StageFeatures::ranges().unzip();
+    let mut fields = observation();
+    fields[0] = Field::new("SP", "0 to 1: the chain's objective over its p99, 1 while it is kept");
+    fields.extend([
+        Field::new("SP_own", "0 to 1: the function's own objective over its own p99"),
+        Field::new("share", "0 to 1: the function's p99 over the chain's, at most 1"),
+    ]);
+    EnvSpec {
+        observation: Space::Box { low, high },
+        card: Card { observation: fields, source: CHAIN_SOURCE, ..spec.card },
+        ..spec
     }
 }
 

@@ -1,6 +1,6 @@
 //! The settings of the serverless worlds.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use homeostat_core::{Bounds, Bytes, SimDuration};
 use homeostat_decide::{AllocationBounds, PolicyConfig};
@@ -8,6 +8,7 @@ use homeostat_des::Strain;
 use homeostat_load::LoadShape;
 use serde::{Deserialize, Serialize};
 
+use super::chain_plan::{PlannedChain, default_chains, graphs};
 use super::reward::RewardPreset;
 use crate::config::{NodeConfig, PlatformConfig};
 use crate::contention::Contention;
@@ -81,6 +82,9 @@ pub struct FaasConfig {
     /// Mean number of functions of `faas/fleet-v1` that leave in each step, each followed by a
     /// new one.
     pub churn: f64,
+    /// The chains of `faas/chain-v1`: functions of the catalogue in the notation of
+    /// [`crate::ChainGraph`]. Each chain has functions of its own, also where names repeat.
+    pub chains: Vec<String>,
 }
 
 /// The loads of the worlds, each with the mean that the demand asks for.
@@ -129,6 +133,7 @@ impl Default for FaasConfig {
             curriculum: false,
             tenants: "hpa+vpa".to_owned(),
             churn: 0.0,
+            chains: default_chains(),
         }
     }
 }
@@ -204,6 +209,8 @@ impl FaasConfig {
             platform,
             config: Arc::new(self.clone()),
             course,
+            chains: Arc::default(),
+            chained: Arc::default(),
         })
     }
 
@@ -229,7 +236,11 @@ impl FaasConfig {
 
     /// The load of a function.
     fn load_of(&self, profile: &FunctionProfile) -> LoadShape {
-        let per_second = self.demand_cores / profile.cpu.seconds();
+        self.load_at(self.demand_cores / profile.cpu.seconds())
+    }
+
+    /// A load with this mean rate.
+    pub(super) fn load_at(&self, per_second: f64) -> LoadShape {
         let window_s = self.window_s;
         let episode_s = window_s * f64::from(self.steps);
         match self.load {
@@ -318,7 +329,7 @@ impl FaasConfig {
             let expected = "it must be 0 or more and shorter than faas.window_s";
             return refuse("telemetry_delay_s", self.telemetry_delay_s.to_string(), expected);
         }
-        Ok(())
+        graphs(&self.chains).map(|_| ())
     }
 }
 
@@ -334,7 +345,11 @@ pub struct FaasPlan {
     pub(crate) delay: SimDuration,
     pub(crate) noise: f64,
     /// The same settings for the course's function and node.
-    course: Option<Arc<FaasPlan>>,
+    pub(super) course: Option<Arc<FaasPlan>>,
+    /// Laid over the functions, if they are stages.
+    pub(super) chains: Arc<[PlannedChain]>,
+    /// The same settings for the stages of the chains, made when somebody asks for it.
+    pub(super) chained: Arc<OnceLock<FaasPlan>>,
 }
 
 impl FaasPlan {

@@ -1,7 +1,10 @@
-//! The platform as environments: one function alone, one among others, a fleet of agents, and
-//! the course's.
+//! The platform as environments: one function alone, one among others, a fleet of agents, the
+//! stages of chains, and the course's.
 
 mod cards;
+mod chain;
+mod chain_plan;
+mod chained;
 mod config;
 mod course;
 mod fleet;
@@ -14,6 +17,8 @@ mod tenants;
 use homeostat_decide::{EnsureConfig, HpaVpaConfig, KpaConfig, PolicyConfig, VpaConfig};
 use homeostat_env::Info;
 
+pub use chain::Chains;
+pub use chain_plan::PlannedChain;
 pub use config::{FaasConfig, FaasPlan, LoadKind};
 pub use fleet::Fleet;
 pub use registry::{make, make_multi_agent, specs};

@@ -3,6 +3,7 @@
 use homeostat_env::{Env, EnvSpec, Episode, MultiAgentEnv};
 
 use super::cards;
+use super::chain::Chains;
 use super::config::{FaasConfig, FaasPlan};
 use super::course::Course;
 use super::fleet::Fleet;
@@ -19,11 +20,13 @@ pub fn make(id: &str, plan: &FaasPlan, agent: u32) -> Option<Box<dyn Env>> {
     })
 }
 
-/// A new environment of many learners, or nothing if the id is none of them.
+/// A new environment of many learners, or nothing if the id is none of them, or if its chains
+/// cannot be profiled: [`FaasPlan::chained`] says why.
 pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentEnv>> {
     Some(match id {
         "faas/fleet-v1" => Box::new(Fleet::with_steps(plan.clone())),
         "faas/fleet-v2" => Box::new(Fleet::with_set_points(plan.clone())),
+        "faas/chain-v1" => Box::new(Chains::new(plan.chained().ok()?.clone())),
         _ => return None,
     })
 }
@@ -31,6 +34,7 @@ pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentE
 /// What every environment of this crate is, ordered by id.
 pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
     vec![
+        cards::chain(config),
         cards::course(config),
         cards::fleet(config),
         cards::set_point_fleet(config),

@@ -4,6 +4,7 @@ use homeostat_core::{Bytes, Persist, SeedTree, SimDuration, Snapshot, Stream};
 use homeostat_decide::{Allocation, Features, Observation, ScalingAction};
 use homeostat_load::Arrivals;
 
+use super::chained::ChainInView;
 use super::config::FaasPlan;
 use super::reward::PENALTY;
 use crate::Result;
@@ -33,13 +34,15 @@ pub struct Tenants {
     pub(crate) platform: Platform,
     /// Those who are there.
     pub(crate) present: Vec<Tenant>,
+    /// The chains over them, if they are stages.
+    pub(super) chains: Vec<ChainInView>,
     /// The catalogue's place of every function that was ever added, by its number.
     added: Vec<usize>,
-    seed: u64,
+    pub(super) seed: u64,
     /// First allocations.
     rng: Stream,
     /// What monitoring adds.
-    noise: Stream,
+    pub(super) noise: Stream,
 }
 
 impl Tenants {
@@ -51,6 +54,7 @@ impl Tenants {
                 .expect("the plan was validated"),
             plan: plan.clone(),
             present: Vec::new(),
+            chains: Vec::new(),
             added: Vec::new(),
             rng: seeds.stream("first allocations"),
             noise: seeds.stream("monitoring"),
@@ -118,7 +122,8 @@ impl Tenants {
             isolated_latency: objective.isolated_latency,
             allocation,
             scaling: Scaling::Managed,
-            arrivals: Some(Source::Shape(arrivals)),
+            // The requests of stages are those of their chains.
+            arrivals: self.plan.chains.is_empty().then_some(Source::Shape(arrivals)),
         }
     }
 
@@ -165,6 +170,7 @@ impl Tenants {
             tenant.window = Some(window);
             tenant.seen = Some(seen);
         }
+        self.look_at_chains();
         self.platform.run_until(end);
     }
 
@@ -244,6 +250,7 @@ impl Persist for Tenants {
             out.put_f32(&format!("{name}/tenant/{place}/obs"), tenant.obs);
         }
         self.platform.save(&format!("{name}/platform"), out);
+        self.save_chains(name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
@@ -256,11 +263,13 @@ impl Persist for Tenants {
             let setup = fresh.setup(function, nothing);
             fresh.add(function, setup);
         }
+        fresh.lay_chains();
         // Those who were there follow below, as they were.
         fresh.present.clear();
         fresh.rng.load(&format!("{name}/rng"), from)?;
         fresh.noise.load(&format!("{name}/noise"), from)?;
         fresh.platform.load(&format!("{name}/platform"), from)?;
+        fresh.load_chains(name, from)?;
         let present = from.any_u64s(&format!("{name}/present"))?.chunks_exact(4);
         for (place, facts) in present.enumerate() {
             let number = (facts[0] as usize).min(fresh.added.len().saturating_sub(1));

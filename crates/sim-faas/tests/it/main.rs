@@ -2,6 +2,7 @@
 //! and cores are finite, and time can be stopped and resumed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod chain_world;
 mod chains;
 mod conservation;
 mod knobs;

@@ -1,0 +1,92 @@
+//! The state of a function that is a stage of a chain: Table 4.1 with the chain's objective,
+//! and what tells a stage whether it is the one that is slow.
+
+use homeostat_core::{SimDuration, Slo};
+
+use crate::Features;
+
+/// What monitoring sees of a chain from end to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndToEnd {
+    /// The chain's objective.
+    pub slo: Slo,
+    /// Its latency at the objective's percentile, if there were requests.
+    pub latency: Option<SimDuration>,
+}
+
+/// Encodes observations of a stage.
+///
+/// Everybody in a chain is shown one and the same SP: alone it says that somebody is slow,
+/// not who. A deployed agent knows more, since monitoring has the latency of its own function
+/// too. `SP_own` says whether the stage itself is slower than it is alone, `share` how much of
+/// the whole it takes: a stage of a tenth may be slow and not matter.
+#[derive(Debug, Clone, Copy)]
+pub struct StageFeatures;
+
+impl StageFeatures {
+    /// Number of features.
+    pub const COUNT: usize = Features::COUNT + 2;
+
+    /// Their names, in order: those of Table 4.1, and two of the stage's own.
+    pub const NAMES: [&str; Self::COUNT] =
+        ["SP", "RU_cpu", "RU_mem", "AC", "RLT_cpu", "RLT_mem", "NC", "SP_own", "share"];
+
+    /// Least and most of each.
+    pub fn ranges() -> impl Iterator<Item = (f32, f32)> {
+        Features::RANGES.into_iter().chain([(0.0, 1.0); 2])
+    }
+
+    /// The features of a stage from those of its function and the function's latency at its
+    /// objective's percentile.
+    pub fn of(
+        own: [f32; Features::COUNT],
+        latency: Option<SimDuration>,
+        chain: &EndToEnd,
+    ) -> [f32; Self::COUNT] {
+        let mut features = [0.0; Self::COUNT];
+        features[..Features::COUNT].copy_from_slice(&own);
+        // SP in [0, 1]: the chain's objective over its latency; 1 without a violation or request.
+        let kept = chain.latency.map_or(1.0, |latency| chain.slo.preservation(latency).ratio());
+        features[0] = kept as f32;
+        // SP_own in [0, 1]: the same of the function by itself.
+        features[Features::COUNT] = own[0];
+        // share in [0, 1]: the function's latency over the chain's; 0 without a request. Those
+        // percentiles are not of one request: their ratio may be above 1 and is cut off there.
+        features[Features::COUNT + 1] = match (latency, chain.latency) {
+            (Some(own), Some(whole)) if whole > SimDuration::ZERO => {
+                (own.nanos() as f64 / whole.nanos() as f64).min(1.0) as f32
+            }
+            _ => 0.0,
+        };
+        features
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use homeostat_core::Fraction;
+
+    use super::*;
+
+    #[test]
+    fn a_stage_sees_the_chain_and_its_own_part_of_it() {
+        let slo = |millis| {
+            Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(millis)).unwrap()
+        };
+        let check = |own_ms: Option<u64>, chain_ms: Option<u64>, expect: [f32; 3]| {
+            let [own, whole] = [own_ms, chain_ms].map(|ms| ms.map(SimDuration::from_millis));
+            let kept = own.map_or(1.0, |latency| slo(100).preservation(latency).ratio()) as f32;
+            let table = [kept, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
+            let chain = EndToEnd { slo: slo(1000), latency: whole };
+            let features = StageFeatures::of(table, own, &chain);
+            assert_eq!([features[0], features[7], features[8]], expect);
+            assert_eq!(features[1..7], table[1..]);
+        };
+        // Nothing came; all is well; another stage is slow; this one is.
+        check(None, None, [1.0, 1.0, 0.0]);
+        check(Some(90), Some(900), [1.0, 1.0, 0.1]);
+        check(Some(100), Some(2000), [0.5, 1.0, 0.05]);
+        check(Some(1000), Some(2000), [0.5, 0.1, 0.5]);
+        check(Some(4000), Some(2000), [0.5, 0.025, 1.0]);
+    }
+}
