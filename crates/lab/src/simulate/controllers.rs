@@ -163,7 +163,7 @@ impl LearnedPolicy {
             env => {
                 return Err(Error::BadPolicy {
                     path: candidate.name.clone().into(),
-                    reason: format!("it was trained on {env}, and scales nothing"),
+                    reason: format!("it was trained on {env}, and not to scale a function by itself"),
                 });
             }
         };

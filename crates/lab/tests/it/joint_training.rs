@@ -13,11 +13,16 @@ const FLEET: &str = "run.env=faas/fleet-v1 faas.functions=4 faas.steps=6 run.ste
 const ROLL_CALL: &str = "run.env=toy/roll-call-v1 run.steps=250 ppo.lanes=1 \
                          ppo.steps_per_update=4 ppo.minibatch=4 ppo.hidden=[8]";
 
-/// A fleet in two lanes, one whose functions come and go, and a roll call.
-fn runs() -> [String; 4] {
+const CHAIN: &str = "run.env=faas/chain-v1 faas.chains=[\"primes>base64,html-gen\"] faas.steps=6 \
+                     run.steps=200 ppo.lanes=2 ppo.steps_per_update=10 ppo.minibatch=10 \
+                     ppo.hidden=[8]";
+
+/// A fleet in two lanes, one whose functions come and go, a chain, and a roll call.
+fn runs() -> [String; 5] {
     [
         format!("{FLEET} ppo.lanes=2"),
         format!("{FLEET} ppo.lanes=1 faas.churn=0.3"),
+        CHAIN.to_owned(),
         ROLL_CALL.to_owned(),
         format!("{ROLL_CALL} run.algorithm=dqn dqn.learning_starts=4 dqn.minibatch=4"),
     ]
@@ -169,6 +174,12 @@ fn settings_that_do_not_fit_a_shared_world_are_refused_by_name() {
          12 agents, which is faas.functions",
     );
     check("run.env=faas/fleet-v1 run.agents=1", "run.agents = 1");
+    check("run.env=faas/chain-v1 run.agents=5", "8 agents, the stages of faas.chains");
+    check(
+        "run.env=faas/chain-v1 faas.chains=[\"primes>primes\"]",
+        "faas.chains = [\"primes>primes\"] (from flag --set faas.chains) is out of range: in chain 1, \
+         primes follows itself",
+    );
     check(
         "run.env=toy/roll-call-v1",
         "ppo.lanes = 8 (from default) is out of range: agents of toy/roll-call-v1 come and go",
@@ -178,4 +189,5 @@ fn settings_that_do_not_fit_a_shared_world_are_refused_by_name() {
     let absent = config("run.env=faas/fleet-v1 faas.functions=3");
     assert_eq!((equal.agents, absent.agents), (3, 3));
     assert_eq!(equal.toml, absent.toml);
+    assert!(!equal.toml.contains("chains") && config(CHAIN).toml.contains("chains"));
 }

@@ -43,8 +43,9 @@ pub struct ChainTotals {
     pub lost: u64,
     /// Requests inside that are late already; counted at the end of a run only.
     pub unsettled: u64,
-    /// End-to-end latency of settled requests. Lost ones were never answered: they have the
-    /// timeout, or ten times the objective where that is longer.
+    /// End-to-end latency of settled requests. Lost ones were never answered: they have one
+    /// timeout for each stage of the longest way, or ten times the objective where that is
+    /// longer.
     pub latency: Histogram,
 }
 

@@ -34,6 +34,9 @@ pub(crate) struct Chain {
     pub(crate) functions: Vec<u32>,
     pub(crate) slo: Slo,
     pub(crate) isolated_latency: SimDuration,
+    /// What a request that is never answered counts as: no less than what one that waits in
+    /// every queue until it is nearly given up may take.
+    pub(crate) never: SimDuration,
     /// One of its stages was removed.
     pub(crate) is_broken: bool,
     pub(crate) journeys: Vec<Journey>,
@@ -63,11 +66,6 @@ impl Chain {
         let entry = self.graph.entries().next().expect("a graph without cycles has an entry");
         self.functions[entry] as usize
     }
-
-    /// What a request that is never answered counts as.
-    fn never(&self, timeout: SimDuration) -> SimDuration {
-        timeout.max(self.slo.threshold() * 10)
-    }
 }
 
 impl Platform {
@@ -75,12 +73,14 @@ impl Platform {
     pub fn add_chain(&mut self, setup: ChainSetup) -> Result<ChainId> {
         self.require_stages(&setup)?;
         let number = self.chains.len();
+        let patience = setup.graph.longest(&vec![self.config.timeout; setup.graph.len()]);
         let chain = Chain {
             functions: setup.functions.iter().map(|id| id.0 as u32).collect(),
             name: setup.name,
             graph: setup.graph,
             slo: setup.slo,
             isolated_latency: setup.isolated_latency,
+            never: patience.max(setup.slo.threshold() * 10),
             is_broken: false,
             journeys: Vec::new(),
             free_journeys: Vec::new(),
@@ -191,6 +191,8 @@ impl Platform {
     }
 
     /// A stage has finished for a journey: whatever waited for it alone follows.
+    // Kept out of the road of requests that are of no chain.
+    #[inline(never)]
     pub(super) fn finish_stage(&mut self, function: usize, journey: u32) {
         let stage = self.functions[function].stage.expect("a journey goes through stages");
         let (number, place) = (stage.chain as usize, stage.place as usize);
@@ -231,14 +233,13 @@ impl Platform {
         }
         let stage = self.functions[function].stage.expect("a journey goes through stages");
         let number = stage.chain as usize;
-        let never = self.chains[number].never(self.config.timeout);
         let chain = &mut self.chains[number];
         let state = &mut chain.journeys[journey as usize];
         if !state.is_lost {
             state.is_lost = true;
             chain.window.lost += 1;
             chain.window.missed += 1;
-            chain.window.latency.record(never);
+            chain.window.latency.record(chain.never);
         }
         self.end_invocation(number, journey);
     }
