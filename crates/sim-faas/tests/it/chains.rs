@@ -330,6 +330,10 @@ proptest! {
     fn requests_of_chains_are_conserved_whatever_is_done(seed in 0u64..1000, slots in 1u32..4) {
         let (mut platform, ids, chains) = world(seed, slots);
         let mut rng = Stream::from_seed(seed);
+        // A stage may be gone before the first request comes by itself.
+        for id in &chains {
+            platform.send_to_chain(*id).unwrap();
+        }
         for _ in 0..60 {
             treat(&mut platform, &ids, &chains, &mut rng);
             platform.run_for(SimDuration::from_millis(700));
@@ -346,7 +350,6 @@ proptest! {
                 prop_assert_eq!(totals.arrived, settled + platform.inside(*id));
             }
         }
-        prop_assert!(platform.chain_totals(chains[0]).arrived > 0);
     }
 
     #[test]
