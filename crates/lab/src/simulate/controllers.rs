@@ -163,7 +163,9 @@ impl LearnedPolicy {
             env => {
                 return Err(Error::BadPolicy {
                     path: candidate.name.clone().into(),
-                    reason: format!("it was trained on {env}, and not to scale a function by itself"),
+                    reason: format!(
+                        "it was trained on {env}, and not to scale a function by itself"
+                    ),
                 });
             }
         };
