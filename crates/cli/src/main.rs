@@ -44,9 +44,8 @@ enum Command {
     Sim(sim::SimCommand),
     /// Play a recorded simulation again with another policy.
     Replay(Box<sim::ReplayArguments>),
-    /// Repeat the experiments of the papers.
-    #[command(subcommand)]
-    Reproduce(reproduce::ReproduceCommand),
+    /// Repeat an experiment of the papers.
+    Reproduce(reproduce::ReproduceArguments),
     /// Hold runs against each other: means with intervals, and what their differences show.
     Compare(compare::CompareArguments),
     /// Write one self-contained page about runs: answer, pictures, decisions, settings.
@@ -84,7 +83,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Sim(command) => sim::run(&command),
         Command::Replay(arguments) => sim::replay(&arguments),
-        Command::Reproduce(command) => reproduce::run(&command),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),

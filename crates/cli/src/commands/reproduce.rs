@@ -2,39 +2,39 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
-use homeostat_lab::reproduce::{PolicyFigures, SrlResult, SrlStudy};
+use clap::Args;
+use clap::builder::PossibleValue;
+use homeostat_lab::reproduce::{
+    Finding, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, Table, run_simppo,
+    simppo_experiments,
+};
 use homeostat_lab::{RunFolder, write_atomically};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Ending;
 use crate::options::{SeedList, use_threads};
 use crate::output::{Output, print, print_records};
 
-/// Repeat the experiments of the papers.
-#[derive(Subcommand)]
-pub(crate) enum ReproduceCommand {
-    /// One agent for each of twelve functions (section 4.5): alone against heuristics, the same
-    /// agents together at four loads, and agents trained together.
-    #[command(
-        name = "s-rl",
-        after_help = "Examples:\n  homeostat reproduce s-rl --quick                a look, in a minute or two\n  homeostat reproduce s-rl --output json > s-rl.json"
-    )]
-    SRl(StudyArguments),
-}
-
+/// Repeat an experiment of the papers: ours beside what was published, with intervals.
 #[derive(Args)]
-pub(crate) struct StudyArguments {
-    /// Fewer seeds, episodes and loads: to see that it runs, not to quote.
+#[command(
+    after_help = "Examples:\n  homeostat reproduce s-rl --quick                 a look, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
+)]
+pub(crate) struct ReproduceArguments {
+    /// Which experiment.
+    #[arg(value_parser = experiments())]
+    experiment: String,
+    /// Fewer seeds, episodes and sizes: to see that it runs, not to quote.
     #[arg(long)]
     quick: bool,
     /// Seeds of training, as 1..5.
     #[arg(long)]
     seeds: Option<SeedList>,
-    /// Episodes of training.
+    /// Episodes of training, of s-rl only.
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Where the figures are written too; by default a new file under runs/.
+    /// Where the figures are written too; by default a new file under runs/. A page for people
+    /// is written beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Form of the result.
@@ -45,9 +45,80 @@ pub(crate) struct StudyArguments {
     threads: Option<usize>,
 }
 
-pub(crate) fn run(command: &ReproduceCommand) -> anyhow::Result<Ending> {
-    let ReproduceCommand::SRl(arguments) = command;
+/// The name of the study of single agents.
+const S_RL: &str = "s-rl";
+
+fn experiments() -> Vec<PossibleValue> {
+    let s_rl = PossibleValue::new(S_RL)
+        .help("single agents (section 4.5): alone, put together at four loads, trained together");
+    let team = simppo_experiments().map(|(name, asks)| PossibleValue::new(name).help(asks));
+    std::iter::once(s_rl).chain(team).collect()
+}
+
+pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
+    match arguments.experiment.as_str() {
+        S_RL => run_s_rl(arguments)?,
+        name => run_team(name, arguments)?,
+    }
+    Ok(Ending::Done)
+}
+
+fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
+    if let Some(episodes) = arguments.episodes {
+        anyhow::bail!(
+            "--episodes {episodes} is for s-rl; {name} has its own: use --quick for fewer"
+        );
+    }
+    let mut options = SimppoOptions::new(arguments.quick);
+    if let Some(seeds) = &arguments.seeds {
+        options.seeds.clone_from(&seeds.0);
+    }
+    let finding = run_simppo(name, &options, &|what| say!("{what}"))?;
+    let path =
+        keep(arguments, &format!("reproduce-{}.json", name.replace('/', "-")), &json!(finding))?;
+    match arguments.output {
+        Output::Json => print(&format!("{:#}\n", json!(finding))),
+        Output::Table => show_finding(&finding),
+        output => finding.tables.iter().for_each(|table| print_records(output, &records(table))),
+    }
+    say!("figures in {}", path.display());
+    Ok(())
+}
+
+fn show_finding(finding: &Finding) {
+    for table in &finding.tables {
+        say!("\n{}", table.title);
+        print_records(Output::Table, &records(table));
+    }
+    for note in &finding.notes {
+        say!("\n{note}");
+    }
+}
+
+fn records(table: &Table) -> Vec<Value> {
+    let record = |row: &Vec<_>| {
+        let cells = table.columns.iter().zip(row);
+        let cells = cells.map(|(name, cell)| (name.clone(), json!(format!("{cell}"))));
+        Value::Object(cells.collect::<Map<_, _>>())
+    };
+    table.rows.iter().map(record).collect()
+}
+
+/// Writes the figures where they were asked for, or to a new file.
+fn keep(arguments: &ReproduceArguments, name: &str, figures: &Value) -> anyhow::Result<PathBuf> {
+    let path = match &arguments.out {
+        Some(path) => path.clone(),
+        None => RunFolder::next_free(Path::new("runs"), name),
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    write_atomically(&path, format!("{figures:#}\n").as_bytes())?;
+    Ok(path)
+}
+
+fn run_s_rl(arguments: &ReproduceArguments) -> anyhow::Result<()> {
     let mut study = if arguments.quick { SrlStudy::quick() } else { SrlStudy::full() };
     if let Some(seeds) = &arguments.seeds {
         study.seeds.clone_from(&seeds.0);
@@ -56,21 +127,14 @@ pub(crate) fn run(command: &ReproduceCommand) -> anyhow::Result<Ending> {
         study.episodes = episodes;
     }
     let result = study.run(&mut |what| say!("{what}"))?;
-    let path = match &arguments.out {
-        Some(path) => path.clone(),
-        None => RunFolder::next_free(Path::new("runs"), "reproduce-s-rl.json"),
-    };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    write_atomically(&path, format!("{:#}\n", json!(result)).as_bytes())?;
+    let path = keep(arguments, "reproduce-s-rl.json", &json!(result))?;
     match arguments.output {
         Output::Json => print(&format!("{:#}\n", json!(result))),
         Output::Table => show(&result),
         output => print_records(output, &rows(&result)),
     }
     say!("figures in {}", path.display());
-    Ok(Ending::Done)
+    Ok(())
 }
 
 /// Every policy in every scenario, a flat row each.

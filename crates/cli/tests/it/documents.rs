@@ -64,8 +64,7 @@ fn every_command_in_the_documents_exists() {
                 .filter(|word| !word.starts_with("--"))
                 .take(2)
                 .collect();
-            const GROUPS: [&str; 7] =
-                ["bench", "calibrate", "config", "env", "reproduce", "sim", "trace"];
+            const GROUPS: [&str; 6] = ["bench", "calibrate", "config", "env", "sim", "trace"];
             let depth = if GROUPS.contains(&verbs[0]) { 2 } else { 1 };
             let help = place.call(&format!("{} --help", verbs[..depth.min(verbs.len())].join(" ")));
             assert_eq!(help.code, Some(0), "{}: homeostat {line}: {}", page.display(), help.stderr);

@@ -145,12 +145,31 @@ const HEURISTICS: [&str; 6] = ["none", "random", "ensure", "ensure-util", "hpa+v
 const LOOK_EVERY: u64 = 500;
 
 /// Seeds of evaluation begin here: training never sees them.
-const FIRST_EVALUATION_SEED: u64 = 1_000_000;
+pub(super) const FIRST_EVALUATION_SEED: u64 = 1_000_000;
 
 /// Agents that have been trained, and how their reward went.
-struct Trained {
-    candidates: Vec<Candidate>,
+pub(super) struct Trained {
+    pub(super) candidates: Vec<Candidate>,
     curves: Vec<Vec<Look>>,
+}
+
+impl Trained {
+    /// One agent's reward of a step, episode by episode.
+    pub(super) fn curve_of(&self, agent: usize) -> Vec<f64> {
+        let mut curve = Vec::new();
+        for look in &self.curves[agent] {
+            curve.resize((look.episodes as usize).max(curve.len()), look.reward);
+        }
+        curve
+    }
+
+    /// The same, mean of the agents, as far as all have come.
+    pub(super) fn mean_curve(&self) -> Vec<f64> {
+        let curves: Vec<_> = (0..self.curves.len()).map(|agent| self.curve_of(agent)).collect();
+        let length = curves.iter().map(Vec::len).min().unwrap_or(0);
+        let at = |episode: usize| curves.iter().map(|curve| curve[episode]).collect::<Vec<_>>();
+        (0..length).map(|episode| mean(&at(episode))).collect()
+    }
 }
 
 /// One agent's reward at one time of training.
@@ -228,7 +247,12 @@ impl SrlStudy {
     }
 
     /// Trains a fleet for every seed, several at once.
-    fn train(&self, env: &str, reward: RewardPreset, cores: Option<f64>) -> Result<Vec<Trained>> {
+    pub(super) fn train(
+        &self,
+        env: &str,
+        reward: RewardPreset,
+        cores: Option<f64>,
+    ) -> Result<Vec<Trained>> {
         let train_one = |seed: &u64| self.train_seed(env, reward, *seed, cores);
         self.seeds.par_iter().map(train_one).collect()
     }

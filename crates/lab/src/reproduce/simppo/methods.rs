@@ -1,0 +1,254 @@
+//! The methods of the chapter side by side: training curves and latencies of twelve functions.
+
+use homeostat_sim_faas::RewardPreset;
+use homeostat_simppo::Preset;
+
+use super::bench::{Bench, LOAD, Trained, converged_at, end_of, finding, mean, plan, spread};
+use crate::Result;
+use crate::reproduce::Spread;
+use crate::reproduce::finding::{Cell, Finding, Line, Picture, Table};
+use crate::simulate::{Scenario, SimulationOutcome};
+
+/// Functions of these experiments, one of each benchmark.
+const FUNCTIONS: usize = 12;
+
+/// A method with what the paper says of it.
+type Claimed = (&'static str, &'static str);
+
+pub(super) fn figure_4_3(bench: &Bench<'_>) -> Result<Finding> {
+    curves(bench, &[("s-rl", "55.9 % below"), ("simppo", "-"), ("simppo+", "-")])
+}
+
+pub(super) fn figure_4_6(bench: &Bench<'_>) -> Result<Finding> {
+    curves(
+        bench,
+        &[
+            ("s-rl", "55.9 % below"),
+            ("il-rl", "38.2 % below"),
+            ("cpq-rl", "within 3 %"),
+            ("ma-ppo", "-"),
+            ("simppo", "-"),
+        ],
+    )
+}
+
+/// Training curves of methods in company, beside that of agents alone.
+fn curves(bench: &Bench<'_>, methods: &[Claimed]) -> Result<Finding> {
+    let mut finding = finding();
+    let episodes = bench.choose(100, 1000);
+    let rewards: &[RewardPreset] = if bench.options.is_quick {
+        &[RewardPreset::Slo]
+    } else {
+        &[RewardPreset::Slo, RewardPreset::Paper]
+    };
+    for reward in rewards {
+        let plan = plan(FUNCTIONS, LOAD, *reward)?;
+        let alone = bench.train_alone(*reward, episodes)?;
+        let mut table = Table::new(
+            format!("training, reward {}, 76 % load", reward.name()),
+            &[
+                "method",
+                "reward of a step at the end",
+                "below s-rl alone, %",
+                "paper",
+                "episodes to 95 %",
+                "deviation from episode to episode",
+            ],
+        );
+        let ends = |trained: &[Trained]| -> Vec<f64> {
+            trained.iter().map(|trained| end_of(&trained.curve)).collect()
+        };
+        let base = ends(&alone);
+        let mut lines = vec![line("s-rl, alone", &alone)];
+        let mut row = |name: &str, paper: &str, trained: &[Trained]| {
+            let own = ends(trained);
+            let below = own.iter().zip(&base).map(|(own, base)| 100.0 * (1.0 - own / base));
+            let converged: Vec<f64> =
+                trained.iter().filter_map(|trained| converged_at(&trained.curve)).collect();
+            let unsteady: Vec<f64> =
+                trained.iter().map(|trained| deviation_at_end(&trained.primes)).collect();
+            table.push(vec![
+                name.into(),
+                Spread::of(&own).into(),
+                Spread::of(&below.collect::<Vec<_>>()).into(),
+                paper.into(),
+                if converged.is_empty() { Cell::Nothing } else { Spread::of(&converged).into() },
+                Spread::of(&unsteady).into(),
+            ]);
+        };
+        row("s-rl, alone", "-", &alone);
+        for (name, paper) in methods.iter().filter(|(name, _)| *name != "simppo+") {
+            let preset = Preset::by_name(name).expect("it is a method");
+            let trained = bench.train(&preset, &plan, episodes)?;
+            row(name, paper, &trained);
+            lines.push(line(name, &trained));
+        }
+        for name in ["none", "random"] {
+            let played = bench.play_named(&plan, &Scenario::Together, name)?;
+            let reached = spread(&played, |run| run.total.reward);
+            let mut cells = vec![name.into(), reached.into()];
+            cells.resize(6, Cell::Nothing);
+            table.push(cells);
+        }
+        finding.tables.push(table);
+        finding.pictures.push(Picture {
+            title: format!("reward of the agent of primes, reward {}", reward.name()),
+            x: "episode".to_owned(),
+            y: "reward of a step".to_owned(),
+            marks: Vec::new(),
+            lines,
+        });
+    }
+    finding.notes = vec![
+        "Rewards are means over the twelve agents, penalties included; none and random pay no \
+         penalties. The deviation is that of primes' reward in the last fifth of training."
+            .to_owned(),
+        "One at a time (cpq-rl) each agent acts in a twelfth of the windows, and learns from as \
+         few."
+            .to_owned(),
+    ];
+    Ok(finding)
+}
+
+fn line(name: &str, trained: &[Trained]) -> Line {
+    let curves: Vec<Vec<f64>> = trained.iter().map(|trained| trained.primes.clone()).collect();
+    Line::over_seeds(name, &curves)
+}
+
+fn deviation_at_end(curve: &[f64]) -> f64 {
+    let end = &curve[curve.len() - curve.len() / 5..];
+    let middle = mean(end);
+    let squares: f64 = end.iter().map(|value| (value - middle).powi(2)).sum();
+    (squares / end.len().saturating_sub(1).max(1) as f64).sqrt()
+}
+
+pub(super) fn figure_4_4(bench: &Bench<'_>) -> Result<Finding> {
+    latencies(
+        bench,
+        &[],
+        &["ensure", "ensure-util"],
+        "s-rl together: 2.2 to 4.8 times; ensure alone: about the same as s-rl alone",
+    )
+}
+
+pub(super) fn figure_4_7(bench: &Bench<'_>) -> Result<Finding> {
+    latencies(
+        bench,
+        &["il-rl", "cpq-rl"],
+        &[],
+        "il-rl no better than s-rl together; cpq-rl 21.8 to 67.7 % above s-rl alone",
+    )
+}
+
+pub(super) fn figure_4_11(bench: &Bench<'_>) -> Result<Finding> {
+    latencies(
+        bench,
+        &["simppo", "simppo-all", "s-rl", "simppo+"],
+        &["ensure", "hpa+vpa", "kpa"],
+        "simppo 1.8 to 9.2 % above s-rl alone, ensure 26.9 to 32.5 %; simppo 2 to 4.5 times \
+         better than s-rl together",
+    )
+}
+
+/// p99 of every function under several methods in company, over that of S-RL alone.
+fn latencies(
+    bench: &Bench<'_>,
+    methods: &[&str],
+    heuristics: &[&str],
+    paper: &str,
+) -> Result<Finding> {
+    let mut finding = finding();
+    let reward = RewardPreset::Slo;
+    let plan = plan(FUNCTIONS, LOAD, reward)?;
+    let episodes = bench.choose(100, 800);
+    let alone = bench.train_alone(reward, episodes)?;
+    let by_place = |trained: Vec<Trained>| move |place: usize| trained[place].controllers.clone();
+    let base = bench.play(&plan, &Scenario::Alone, by_place(alone.clone()))?;
+    let mut columns: Vec<(String, Vec<Vec<SimulationOutcome>>)> = vec![(
+        "s-rl, put together".to_owned(),
+        bench.play(&plan, &Scenario::Together, by_place(alone))?,
+    )];
+    for name in methods {
+        let preset = Preset::by_name(name).expect("it is a method");
+        let trained = bench.train(&preset, &plan, episodes)?;
+        let shown = if *name == "s-rl" { "s-rl, trained together" } else { name };
+        let played = bench.play(&plan, &Scenario::Together, by_place(trained))?;
+        columns.push((shown.to_owned(), played));
+    }
+    for name in heuristics.iter().chain(&["none", "random"]) {
+        let played = bench.play_named(&plan, &Scenario::Together, name)?;
+        columns.push(((*name).to_owned(), played));
+    }
+    if methods.is_empty() {
+        for name in heuristics {
+            let played = bench.play_named(&plan, &Scenario::Alone, name)?;
+            columns.push((format!("{name}, alone"), played));
+        }
+    }
+    finding.tables.push(per_function(&base, &columns));
+    finding.tables.push(summary(&base, &columns, paper));
+    finding.notes = vec![
+        "p99 of a function, mean over evaluation episodes and seeds, over that of the s-rl agent \
+         alone on the platform. Requests give up waiting after 20 s: ratios beyond about 20 mean \
+         collapse."
+            .to_owned(),
+    ];
+    Ok(finding)
+}
+
+fn p99(outcomes: &[Vec<SimulationOutcome>], place: usize) -> f64 {
+    let values: Vec<f64> =
+        outcomes.iter().flatten().filter_map(|run| run.functions[place].figures.p99_ms).collect();
+    mean(&values)
+}
+
+fn per_function(
+    base: &[Vec<SimulationOutcome>],
+    columns: &[(String, Vec<Vec<SimulationOutcome>>)],
+) -> Table {
+    let mut names = vec!["function", "s-rl alone, ms"];
+    names.extend(columns.iter().map(|(name, _)| name.as_str()));
+    let mut table = Table::new("p99 over that of s-rl alone, by function", &names);
+    for (place, function) in base[0][0].functions.iter().enumerate() {
+        let alone = p99(base, place);
+        let mut row: Vec<Cell> = vec![function.name.as_str().into(), alone.into()];
+        row.extend(columns.iter().map(|(_, played)| Cell::Number(p99(played, place) / alone)));
+        table.push(row);
+    }
+    table
+}
+
+fn summary(
+    base: &[Vec<SimulationOutcome>],
+    columns: &[(String, Vec<Vec<SimulationOutcome>>)],
+    paper: &str,
+) -> Table {
+    let mut table = Table::new(
+        format!("together; paper: {paper}"),
+        &["policy", "p99 over s-rl alone", "least", "most", "misses %", "container-s"],
+    );
+    let functions = base[0][0].functions.len();
+    for (name, played) in columns {
+        // Pairs by seed: the geometric mean over functions of this seed's ratios.
+        let ratios: Vec<f64> = played
+            .iter()
+            .zip(base)
+            .map(|(played, base)| {
+                let of = |runs: &Vec<SimulationOutcome>, k| p99(std::slice::from_ref(runs), k);
+                let logs = (0..functions).map(|k| (of(played, k) / of(base, k)).ln());
+                (logs.sum::<f64>() / functions as f64).exp()
+            })
+            .collect();
+        let each: Vec<f64> = (0..functions).map(|k| p99(played, k) / p99(base, k)).collect();
+        let ends = Spread::of(&each);
+        table.push(vec![
+            name.as_str().into(),
+            Spread::of(&ratios).into(),
+            ends.min.into(),
+            ends.max.into(),
+            spread(played, |run| run.total.miss_pct).into(),
+            spread(played, |run| run.total.container_s).into(),
+        ]);
+    }
+    table
+}
