@@ -109,7 +109,7 @@ impl Default for FaasConfig {
             function: EACH.to_owned(),
             functions: 12,
             reward: RewardPreset::Slo,
-            container_price: 0.0003,
+            container_price: 0.0025,
             objective_over_isolated: RELAXATION,
             window_s: 10.0,
             steps: 50,

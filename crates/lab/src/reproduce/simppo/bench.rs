@@ -50,9 +50,10 @@ impl Bench<'_> {
         if self.options.is_quick { quick } else { full }
     }
 
-    /// Evaluation episodes of each seed.
-    pub(super) fn evaluations(&self) -> u64 {
-        self.choose(2, 10)
+    /// Evaluation episodes of each seed: fewer where each has more functions.
+    pub(super) fn evaluations(&self, functions: usize) -> u64 {
+        let most = self.choose(2, 10);
+        (most * 12 / functions.max(1) as u64).clamp(1, most)
     }
 
     /// Does something for every seed, several at once.
@@ -73,7 +74,8 @@ impl Bench<'_> {
         let places: Vec<usize> = (0..self.seeds().len()).collect();
         let play_seed = |place: &usize| {
             let seed = self.seeds()[*place];
-            play(plan, scenario, &controllers(*place), seed, self.evaluations())
+            let evaluations = self.evaluations(plan.config().functions);
+            play(plan, scenario, &controllers(*place), seed, evaluations)
         };
         places.par_iter().map(play_seed).collect()
     }

@@ -160,7 +160,7 @@ fn play_chains(
     let plan = plan.chained()?;
     let first = FIRST_EVALUATION_SEED.wrapping_add(seed.wrapping_mul(1000));
     let (mut misses, mut containers) = (Vec::new(), Vec::new());
-    for trial in 0..bench.evaluations() {
+    for trial in 0..bench.evaluations(8) {
         let seeds = SeedTree::new(first.wrapping_add(trial));
         let mut tenants = Tenants::with_chains(plan, seeds.seed("world"))?;
         let ids: Vec<_> = tenants.ids().collect();

@@ -4,10 +4,11 @@ use homeostat_core::{AgentId, SeedTree, Snapshot};
 use homeostat_sim_faas::{FaasPlan, Fleet, RewardPreset};
 use homeostat_simppo::{Kind, Preset, Sharing, Training};
 
-use super::bench::{Bench, LOAD, finding, kinds_of, mean, plan, team};
+use super::bench::{Bench, LOAD, finding, kinds_of, mean, plan, spread, team};
 use crate::Result;
 use crate::reproduce::Spread;
 use crate::reproduce::finding::{Cell, Finding, Line, Picture, Table};
+use crate::simulate::Scenario;
 
 /// Who is there: agents ascending, each with its function.
 type Roster = Vec<(AgentId, usize)>;
@@ -112,7 +113,7 @@ fn learn(training: &mut Training, worlds: u64, episodes: u64) -> Result<Vec<f64>
 
 fn incremental(bench: &Bench<'_>, methods: &[&str], paper: &str) -> Result<Finding> {
     let mut finding = finding();
-    let period = bench.choose(40, 400);
+    let period = bench.choose(24, 250);
     let mut table = Table::new(
         format!("reward drop and retraining; paper: {paper}"),
         &["method", "change", "reward before", "drop %", "episodes to converge again"],
@@ -142,6 +143,12 @@ fn incremental(bench: &Bench<'_>, methods: &[&str], paper: &str) -> Result<Findi
         if preset.env == "faas/fleet-v1" {
             lines.push(Line::over_seeds(name, &curves));
         }
+    }
+    for name in ["none", "random"] {
+        let plan = plan(12, LOAD, RewardPreset::Slo)?;
+        let played = bench.play_named(&plan, &Scenario::Together, name)?;
+        let reached = spread(&played, |run| run.total.reward);
+        table.push(vec![name.into(), Cell::Nothing, reached.into(), Cell::Nothing, Cell::Nothing]);
     }
     finding.tables.push(table);
     let marks = SCHEDULE.iter().enumerate();
@@ -243,11 +250,23 @@ pub(super) fn table_4_4(bench: &Bench<'_>) -> Result<Finding> {
         "SIMPPO: reward drop in the first episode after a change, and episodes to converge again",
         &["functions", "change", "drop %", "paper", "episodes", "paper's"],
     );
-    let (before, after) = (bench.choose(30, 250), bench.choose(20, 100));
+    let mut references =
+        Table::new("reward of a step before the change", &["functions", "policy", "reward"]);
+    let (before, after) = (bench.choose(20, 150), bench.choose(20, 60));
     let sizes: &[Printed] = if bench.options.is_quick { &TABLE_4_4[..2] } else { &TABLE_4_4 };
     for (functions, printed) in sizes {
         bench.say(&format!("{functions} functions: {before} episodes, then six changes"));
         let seeds = bench.for_seeds(|seed| changes(*functions, seed, before, after))?;
+        let plan = plan(*functions, LOAD, RewardPreset::Slo)?;
+        for name in ["none", "random"] {
+            let played = bench.play_named(&plan, &Scenario::Together, name)?;
+            let reached = spread(&played, |run| run.total.reward);
+            references.push(vec![functions.to_string().into(), name.into(), reached.into()]);
+        }
+        let before: Vec<f64> =
+            seeds.iter().map(|row| row[0].map_or(0.0, |shock| shock.before)).collect();
+        let reached = Spread::of(&before);
+        references.push(vec![functions.to_string().into(), "simppo".into(), reached.into()]);
         for (place, by) in CHANGES.iter().enumerate() {
             let of = |figure: fn(&Shock) -> f64| -> Cell {
                 let values: Vec<f64> =
@@ -267,7 +286,7 @@ pub(super) fn table_4_4(bench: &Bench<'_>) -> Result<Finding> {
             ]);
         }
     }
-    finding.tables.push(table);
+    finding.tables.extend([table, references]);
     finding.notes = vec![format!(
         "{before} episodes of training, then each change by itself from the same state, and \
          {after} episodes more. Nodes grow with the functions, at 76 % load."

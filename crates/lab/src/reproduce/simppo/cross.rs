@@ -39,7 +39,7 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
                     preset.method.view = view;
                     preset.method.sharing = sharing;
                     bench.say(&format!("reward of {of}, critic sees {sees}, networks {networks}"));
-                    let trained = bench.train(&preset, &plan, bench.choose(80, 500))?;
+                    let trained = bench.train(&preset, &plan, bench.choose(40, 300))?;
                     let played = bench.play(&plan, &Scenario::Together, |place| {
                         trained[place].controllers.clone()
                     })?;

@@ -35,7 +35,7 @@ pub(super) fn figure_4_6(bench: &Bench<'_>) -> Result<Finding> {
 /// Training curves of methods in company, beside that of agents alone.
 fn curves(bench: &Bench<'_>, methods: &[Claimed]) -> Result<Finding> {
     let mut finding = finding();
-    let episodes = bench.choose(100, 1000);
+    let episodes = bench.choose(80, 600);
     let rewards: &[RewardPreset] = if bench.options.is_quick {
         &[RewardPreset::Slo]
     } else {
@@ -160,7 +160,7 @@ fn latencies(
     let mut finding = finding();
     let reward = RewardPreset::Slo;
     let plan = plan(FUNCTIONS, LOAD, reward)?;
-    let episodes = bench.choose(100, 800);
+    let episodes = bench.choose(80, 500);
     let alone = bench.train_alone(reward, episodes)?;
     let by_place = |trained: Vec<Trained>| move |place: usize| trained[place].controllers.clone();
     let base = bench.play(&plan, &Scenario::Alone, by_place(alone.clone()))?;

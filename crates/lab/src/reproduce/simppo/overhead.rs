@@ -49,7 +49,7 @@ fn measure(bench: &Bench<'_>, sizes: &[usize]) -> Result<Vec<(usize, Vec<Cost>)>
     let mut measured = Vec::new();
     for functions in sizes {
         bench.say(&format!("{functions} agents on one core"));
-        let of_seed = |seed: &u64| one_core.install(|| cost(*functions, *seed, bench.choose(2, 5)));
+        let of_seed = |seed: &u64| one_core.install(|| cost(*functions, *seed, bench.choose(1, 3)));
         // One after another: they are timed.
         let costs: Result<Vec<_>> = bench.seeds().iter().map(of_seed).collect();
         measured.push((*functions, costs?));

@@ -37,7 +37,7 @@ pub(super) fn figure_4_13(bench: &Bench<'_>) -> Result<Finding> {
             let plan = plan(functions, LOAD, RewardPreset::Slo)?;
             let played = match Preset::by_name(name) {
                 Some(preset) => {
-                    let episodes = bench.choose(40, 300);
+                    let episodes = bench.choose(24, 200);
                     let trained = bench.train(&preset, &plan, episodes)?;
                     bench.play(&plan, &Scenario::Together, |place| {
                         trained[place].controllers.clone()
