@@ -4,6 +4,19 @@
 //! Layer 3: no I/O.
 #![forbid(unsafe_code)]
 
+mod coordination;
+mod coordinator;
+mod error;
+mod guarded_clock;
+mod participant;
+mod refusal;
 mod virtual_agent;
 
+pub use coordination::{
+    AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Session, Transition,
+};
+pub use coordinator::{AgentStanding, Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
+pub use error::Error;
+pub use participant::{Change, DeliveryCounts, Participant};
+pub use refusal::{Refusal, RefusalCounts, RefusalKind};
 pub use virtual_agent::{Contribution, GlobalState, VirtualAgent};
