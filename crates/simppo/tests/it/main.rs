@@ -1,4 +1,5 @@
 //! Integration tests, one binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod coordinator;
 mod participant;

@@ -5,6 +5,7 @@ use homeostat_simppo::{Contribution, GlobalState, VirtualAgent};
 use proptest::prelude::*;
 
 type Agent = ([f32; 7], usize);
+type Variable<'a> = Box<dyn Fn(&Agent) -> f64 + 'a>;
 
 fn part((state, action): &Agent) -> Contribution {
     Contribution::new(state, ScalingAction::ALL[*action]).unwrap()
@@ -28,7 +29,7 @@ fn printed(agents: &[Agent], own: usize) -> GlobalState {
     let steps = |agent: &Agent, up: [usize; 2], down: [usize; 2]| {
         f64::from(u8::from(up.contains(&agent.1))) - f64::from(u8::from(down.contains(&agent.1)))
     };
-    let variables: [Box<dyn Fn(&Agent) -> f64>; 7] = [
+    let variables: [Variable<'_>; 7] = [
         Box::new(|agent| f64::from(agent.0[4])),
         Box::new(|agent| f64::from(agent.0[5])),
         Box::new(|agent| steps(agent, [1, 3], [2, 4])),
