@@ -19,6 +19,7 @@ pub struct Participant {
     membership: Option<Membership>,
     /// Steps of this session, delivered or not.
     sequence: u64,
+    has_joined: bool,
     is_connected: bool,
     last_contact: Duration,
     /// While the coordinator is away: not to be called again before.
@@ -48,7 +49,7 @@ pub struct DeliveryCounts {
 pub enum Change {
     /// It joined for the first time.
     Joined,
-    /// The coordinator no longer answers.
+    /// The coordinator does not answer, or no longer.
     WentAway {
         /// What was tried, and what came of it.
         reason: String,
@@ -78,6 +79,7 @@ impl Participant {
             incarnation,
             membership: None,
             sequence: 0,
+            has_joined: false,
             is_connected: false,
             last_contact: Duration::ZERO,
             next_try: Duration::ZERO,
@@ -247,15 +249,15 @@ impl Participant {
 
     fn reached(&mut self, now: Duration) -> Option<Change> {
         self.last_contact = now;
-        let was_connected = std::mem::replace(&mut self.is_connected, true);
-        match (was_connected, self.outage.take()) {
-            (true, _) => None,
-            (false, None) => Some(Change::Joined),
-            (false, Some(outage)) => Some(Change::Rejoined {
-                away: now.saturating_sub(outage.since),
-                undelivered: self.counts.undelivered - outage.undelivered_before,
-            }),
+        self.is_connected = true;
+        let outage = self.outage.take();
+        if !std::mem::replace(&mut self.has_joined, true) {
+            return Some(Change::Joined);
         }
+        outage.map(|outage| Change::Rejoined {
+            away: now.saturating_sub(outage.since),
+            undelivered: self.counts.undelivered - outage.undelivered_before,
+        })
     }
 
     fn lost(&mut self, now: Duration, reason: String) -> Option<Change> {
@@ -264,11 +266,12 @@ impl Participant {
         let retry = self.membership.as_ref().map_or(self.first_retry, |told| told.heartbeat / 2);
         self.next_try = now + retry;
         let was_connected = std::mem::replace(&mut self.is_connected, false);
-        if was_connected {
-            self.counts.outages += 1;
-            let undelivered_before = self.counts.undelivered;
-            self.outage = Some(Outage { since: self.last_contact, undelivered_before });
+        if self.outage.is_some() {
+            return None;
         }
-        was_connected.then_some(Change::WentAway { reason })
+        self.counts.outages += 1;
+        let since = if was_connected { self.last_contact } else { now };
+        self.outage = Some(Outage { since, undelivered_before: self.counts.undelivered });
+        Some(Change::WentAway { reason })
     }
 }

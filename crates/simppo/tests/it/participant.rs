@@ -163,3 +163,16 @@ fn steps_that_were_skipped_are_missed() {
     deliver(&mut agent, &mut line, ms(100));
     assert_eq!((agent.counts().undelivered, line.coordinator.standing().missed), (3, 3));
 }
+
+#[test]
+fn a_coordinator_that_is_not_there_yet_is_waited_for() {
+    let (mut agent, mut line) = (participant(1), Line::new());
+    line.is_cut = true;
+    let away = agent.keep_alive(&mut line, ms(0)).unwrap();
+    assert!(matches!(away, Some(Change::WentAway { .. })), "{away:?}");
+    assert_eq!(deliver(&mut agent, &mut line, ms(100)), None);
+    assert_eq!((line.calls, agent.next_due()), (1, ms(500)));
+    line.is_cut = false;
+    assert_eq!(agent.keep_alive(&mut line, ms(500)).unwrap(), Some(Change::Joined));
+    assert!(deliver(&mut agent, &mut line, ms(600)).is_some());
+}
