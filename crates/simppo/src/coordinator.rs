@@ -93,7 +93,8 @@ const MOST_EVENTS: usize = 4096;
 pub struct Coordinator {
     config: CoordinatorConfig,
     clock: GuardedClock,
-    /// Nobody can time out before.
+    /// Nobody can time out before: at the last look, this was the first who could, and whoever
+    /// was heard since comes later.
     next_check: Duration,
     sessions_given: u64,
     records: BTreeMap<AgentName, Record>,
@@ -244,8 +245,6 @@ impl Coordinator {
         let was_heard = std::mem::replace(&mut record.is_heard, true);
         let name = member.name.clone();
         if was_silent {
-            // Whoever is no longer silent may be the next to time out.
-            self.next_check = self.next_check.min(now + self.config.timeout);
             self.tell(CoordinatorEvent::Returned { name });
         } else if !was_heard {
             self.tell(CoordinatorEvent::HeardAgain { name });
@@ -400,7 +399,6 @@ impl Coordination for Coordinator {
         let part = record.part.take();
         record.begin(session, incarnation, now);
         self.drop_part(part);
-        self.next_check = self.next_check.min(now + self.config.timeout);
         self.tell(CoordinatorEvent::Joined { name: name.clone(), session, is_rejoin });
         Ok(self.membership(Member { name: name.clone(), session }))
     }
