@@ -173,15 +173,39 @@ fn a_stalled_agent_leaves_the_team_and_garbage_reaches_nobody() {
     for agent in &mut agents[..2] {
         let first = agent.listen().len();
         let status = agent.wait_from(first, "status", |status| status["members"] == 2);
-        let later = agent.wait_from(first, "status", |later| {
+        agent.wait_from(first, "status", |later| {
             number(later, "delivered") >= number(&status, "delivered") + 5
         });
-        assert_eq!(number(&later, "undelivered"), 0, "others did not stall");
+        let is_alone = agent.events.iter().any(|event| event["event"] == "away");
+        assert!(!is_alone, "the others lost their coordinator");
     }
 
     agents[2].signal("CONT");
     coordinator.wait_for("returned", |event| event["agent"] == "stalls");
     members(&mut coordinator, 3);
+
+    // The coordinator itself stalls for longer than its timeout: everybody goes on, and nobody is
+    // evicted for a silence that was its own.
+    coordinator.signal("STOP");
+    let before = agents.each_mut().map(|agent| number(agent.newest("status").unwrap(), "step"));
+    std::thread::sleep(Duration::from_millis(2500));
+    let after = agents.each_mut().map(|agent| number(agent.newest("status").unwrap(), "step"));
+    for (before, after) in before.iter().zip(after) {
+        assert!(after >= before + 5, "from step {before} to {after} without a coordinator");
+    }
+    let first = coordinator.listen().len();
+    coordinator.signal("CONT");
+    let status = coordinator.wait_from(first, "status", |status| number(status, "clock_jumps") > 0);
+    assert_eq!(number(&status, "members"), 3, "{status}");
+    for agent in &mut agents {
+        let first = agent.listen().len();
+        let status = agent.wait_from(first, "status", |_| true);
+        agent.wait_from(first, "status", |later| {
+            number(later, "delivered") > number(&status, "delivered")
+        });
+    }
+    let evicted = coordinator.listen()[first..].iter().any(|event| event["event"] == "timed_out");
+    assert!(!evicted, "nobody was silent but the coordinator");
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Link {
     thread: Option<JoinHandle<()>>,
     patience: Duration,
     ticket: u64,
+    /// The last step that the line took.
+    sent: u64,
     /// Steps that found the line busy, told with the next one that does not.
     skipped: u64,
 }
@@ -55,7 +57,7 @@ impl Desk {
 
 impl Link {
     /// Joins in the background. `patience` is how long a step may wait for its guidance while
-    /// the coordinator is there; while it is away, no step waits.
+    /// the coordinator is there. While it is away, or late with the answer before, no step waits.
     pub fn start(
         coordination: Box<dyn Coordination + Send>,
         participant: Participant,
@@ -67,7 +69,7 @@ impl Link {
             Line { coordination, participant, desk: Arc::clone(&desk), start: Instant::now() };
         let thread =
             std::thread::Builder::new().name("link".to_owned()).spawn(move || line.run(&inbox))?;
-        Ok(Self { commands, desk, thread: Some(thread), patience, ticket: 0, skipped: 0 })
+        Ok(Self { commands, desk, thread: Some(thread), patience, ticket: 0, sent: 0, skipped: 0 })
     }
 
     /// Hands over a step, and brings back what to learn from it, if the coordinator is there.
@@ -82,13 +84,14 @@ impl Link {
         self.ticket += 1;
         let (ticket, skipped) = (self.ticket, self.skipped);
         let step = Command::Step { ticket, skipped, state: state.to_vec(), action, reward };
+        let is_late = self.desk.look().answered < self.sent;
         match self.commands.try_send(step) {
-            Ok(()) => self.skipped = 0,
+            Ok(()) => (self.skipped, self.sent) = (0, ticket),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.skipped += 1,
         }
-        let is_sent = self.skipped == 0;
+        let is_worth_waiting = self.skipped == 0 && !is_late;
         let is_open = |state: &mut DeskState| {
-            is_sent && state.answered < ticket && !state.is_away && state.failure.is_none()
+            is_worth_waiting && state.answered < ticket && !state.is_away && state.failure.is_none()
         };
         let (mut state, _) = self
             .desk

@@ -114,8 +114,10 @@ pub(crate) fn run(arguments: &AgentArguments) -> anyhow::Result<Ending> {
     // No two lives of an agent begin in the same nanosecond on the same process number.
     let incarnation = (since_epoch().as_nanos() as u64) ^ (u64::from(std::process::id()) << 32);
     let participant = Participant::new(name.clone(), incarnation, Duration::from_millis(500));
-    let link = Link::start(Box::new(client), participant, arguments.deadline)
-        .context("failed to start a thread")?;
+    // Deciding comes first: an answer is waited for as long as a step takes, or a moment.
+    let patience = arguments.pace.max(Duration::from_millis(250)).min(arguments.deadline);
+    let link =
+        Link::start(Box::new(client), participant, patience).context("failed to start a thread")?;
     let plan = AgentPlan {
         pace: arguments.pace,
         steps: arguments.steps,
