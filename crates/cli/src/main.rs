@@ -61,6 +61,9 @@ enum Command {
     /// Look at settings and check them.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[cfg(feature = "network")]
+    #[command(flatten)]
+    Network(commands::network::NetworkCommand),
     /// Measure speed.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -90,6 +93,8 @@ fn main() -> ExitCode {
         Command::Trace(command) => trace::run(&command),
         Command::Env(command) => env::run(&command),
         Command::Config(command) => config::run(&command),
+        #[cfg(feature = "network")]
+        Command::Network(command) => commands::network::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Calibrate(command) => calibrate::run(&command),
     };
@@ -106,6 +111,10 @@ fn main() -> ExitCode {
 /// Whether the user can mend it by calling differently.
 fn is_usage(error: &anyhow::Error) -> bool {
     use homeostat_lab::Error;
+    #[cfg(feature = "network")]
+    if commands::network::is_usage(error) {
+        return true;
+    }
     matches!(
         error.downcast_ref::<Error>(),
         Some(
@@ -116,6 +125,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
                 | Error::NotARun { .. }
                 | Error::Incomparable { .. }
                 | Error::RunExists { .. }
+                | Error::ForeignFolder { .. }
                 | Error::SettingChanged { .. }
                 | Error::World(
                     homeostat_env::Error::UnknownId { .. }

@@ -84,13 +84,17 @@ impl SettingOptions {
     }
 }
 
+/// Where a coordinator's token may come from; it is a secret and no setting.
+pub(crate) const TOKEN_VARIABLE: &str = "HOMEOSTAT_COORDINATOR_TOKEN";
+
 /// Settings of the environment. `HOMEOSTAT_TEST_*` steers this project's own tests and
 /// is none.
 fn environment() -> anyhow::Result<Vec<(String, String)>> {
     let mut settings = Vec::new();
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if !name.starts_with("HOMEOSTAT_") || name.starts_with("HOMEOSTAT_TEST_") {
+        let is_other = name.starts_with("HOMEOSTAT_TEST_") || name == TOKEN_VARIABLE;
+        if !name.starts_with("HOMEOSTAT_") || is_other {
             continue;
         }
         let value = value.into_string().map_err(|_| Error::Unreadable {
@@ -141,18 +145,20 @@ impl std::str::FromStr for SeedList {
     }
 }
 
-/// A length of time: seconds, or a number with `s`, `m` or `h`.
+/// A length of time: seconds, or a number with `ms`, `s`, `m` or `h`.
 pub(crate) fn duration(text: &str) -> Result<homeostat_core::SimDuration, String> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+    let number = text.strip_suffix("ms").or_else(|| text.strip_suffix(['s', 'm', 'h']));
+    let (number, unit) = match number {
         Some(number) => (number, &text[number.len()..]),
         None => (text, "s"),
     };
     let factor = match unit {
+        "ms" => 1e-3,
         "m" => 60.0,
         "h" => 3600.0,
         _ => 1.0,
     };
-    let wrong = || format!("`{text}` is not a length of time: write 90s, 20m or 2h");
+    let wrong = || format!("`{text}` is not a length of time: write 500ms, 90s, 20m or 2h");
     let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
     if seconds <= 0.0 {
         return Err(wrong());
@@ -184,7 +190,8 @@ mod tests {
             (seconds("90"), seconds("20m"), seconds("1.5h")),
             (Ok(90.0), Ok(1200.0), Ok(5400.0))
         );
-        for wrong in ["", "h", "-3s", "0", "inf", "nan", "3d"] {
+        assert_eq!(seconds("250ms"), Ok(0.25));
+        for wrong in ["", "h", "-3s", "0", "inf", "nan", "3d", "ms", "5sm"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

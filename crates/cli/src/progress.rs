@@ -81,7 +81,7 @@ impl Watcher for LiveView {
 }
 
 /// Set by the first Ctrl-C; the second ends the program at once.
-fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     if let Some(flag) = FLAG.get() {
         return Ok(Arc::clone(flag));

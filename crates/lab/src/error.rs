@@ -51,6 +51,14 @@ pub enum Error {
         /// Which folder.
         path: PathBuf,
     },
+    /// A folder of something else.
+    #[error("{path} holds other things and no {mark}: give an empty folder, or one of before", path = path.display())]
+    ForeignFolder {
+        /// Which folder.
+        path: PathBuf,
+        /// The file by which it would be known.
+        mark: String,
+    },
     /// A run that another process is training.
     #[error("another process is training in {path}: wait for it, or stop it first", path = path.display())]
     RunLocked {
@@ -153,6 +161,12 @@ pub enum Error {
         /// Who does not fit, and the way out.
         reason: String,
     },
+    /// An agent that has no place in its team.
+    #[error("this agent cannot be of the team: {reason}")]
+    Team {
+        /// Why not, and the way out.
+        reason: String,
+    },
     /// Somebody asked to stop.
     #[error("interrupted before the end")]
     Interrupted,
@@ -165,9 +179,9 @@ pub enum Error {
     /// A serverless world that cannot be.
     #[error(transparent)]
     Faas(#[from] homeostat_sim_faas::Error),
-    /// A team cannot be trained.
+    /// A team that cannot be trained.
     #[error(transparent)]
-    Team(#[from] homeostat_simppo::Error),
+    Training(#[from] homeostat_simppo::Error),
     /// A policy that cannot be.
     #[error(transparent)]
     Policy(#[from] homeostat_decide::Error),

@@ -25,6 +25,7 @@ mod shared_lane;
 mod shared_worlds;
 pub mod simulate;
 mod statistics;
+pub mod team;
 mod tensorboard;
 mod threshold;
 mod trace_file;

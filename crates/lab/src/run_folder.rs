@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::Checkpoint;
 use crate::{Error, Result};
 
+/// Held by the process that works in a folder.
+const LOCK: &str = "run.lock";
+
 /// How many checkpoints are kept: the last, and the one before in case it is damaged.
 const KEPT_CHECKPOINTS: usize = 2;
 
@@ -45,11 +48,17 @@ impl RunFolder {
     /// A new folder for training, locked for this process. It must not exist yet, or be empty.
     pub fn create(path: &Path) -> Result<Self> {
         let this = Self::create_plain(path)?;
-        for name in ["checkpoints", "policies"] {
-            let folder = this.file(name);
-            fs::create_dir(&folder).map_err(file_error("create", &folder))?;
-        }
+        this.create_folders()?;
         Ok(this)
+    }
+
+    /// The folders that training needs.
+    pub(crate) fn create_folders(&self) -> Result<()> {
+        for name in ["checkpoints", "policies"] {
+            let folder = self.file(name);
+            fs::create_dir_all(&folder).map_err(file_error("create", &folder))?;
+        }
+        Ok(())
     }
 
     /// [`RunFolder::create`] without the folders that only training needs.
@@ -67,6 +76,20 @@ impl RunFolder {
                 }
             }
             Err(error) => return Err(file_error("create", path)(error)),
+        }
+        Ok(Self { path: path.to_owned(), _lock: Some(lock(path)?) })
+    }
+
+    /// A folder that this process may go on with: one that holds the file `mark`, a new one, or
+    /// one whose owner was killed before it had written anything. Locked for this process.
+    pub(crate) fn open_or_create(path: &Path, mark: &str) -> Result<Self> {
+        fs::create_dir_all(path).map_err(file_error("create", path))?;
+        let entries = fs::read_dir(path).map_err(file_error("read", path))?;
+        let is_begun = |name: &str| name == LOCK || name.ends_with(".partial");
+        let is_strange =
+            entries.flatten().any(|entry| !entry.file_name().to_str().is_some_and(is_begun));
+        if is_strange && !path.join(mark).is_file() {
+            return Err(Error::ForeignFolder { path: path.to_owned(), mark: mark.to_owned() });
         }
         Ok(Self { path: path.to_owned(), _lock: Some(lock(path)?) })
     }
@@ -168,7 +191,7 @@ fn list(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
 
 /// The lock of a run; it goes with the process, however that ends.
 fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join("run.lock");
+    let path = folder.join(LOCK);
     let file = File::create(&path).map_err(file_error("create", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

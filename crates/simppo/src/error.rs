@@ -22,13 +22,13 @@ pub enum Error {
     #[error("an agent left one copy of the world and stays in another: play a single copy")]
     Apart,
     /// A setting is outside its range.
-    #[error("simppo.{setting} is {value}: {expected}")]
+    #[error("{setting} must be {need}, got {value}")]
     Setting {
         /// Which.
         setting: &'static str,
-        /// Its value.
+        /// What it has to be.
+        need: String,
+        /// The refused value.
         value: String,
-        /// What would do.
-        expected: String,
     },
 }

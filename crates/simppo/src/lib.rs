@@ -5,16 +5,27 @@
 #![forbid(unsafe_code)]
 
 mod bases;
+mod coordination;
+mod coordinator;
 mod error;
+mod guarded_clock;
 mod kind;
 mod lane;
 mod method;
 mod outlook;
+mod participant;
+mod refusal;
 mod training;
 mod virtual_agent;
 
+pub use coordination::{
+    AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Session, Transition,
+};
+pub use coordinator::{AgentStanding, Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
 pub use error::{Error, Result};
 pub use kind::Kind;
 pub use method::{Method, Order, Pay, Preset, Sharing, View};
+pub use participant::{Change, DeliveryCounts, Participant};
+pub use refusal::{Refusal, RefusalCounts, RefusalKind};
 pub use training::{Finished, TeamConfig, Training};
 pub use virtual_agent::{Contribution, GlobalState, VirtualAgent};

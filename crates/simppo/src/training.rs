@@ -121,9 +121,9 @@ impl Training {
     ) -> Result<Self> {
         if config.method.worlds == 0 || config.method.worlds > 1024 {
             return Err(Error::Setting {
-                setting: "worlds",
+                setting: "simppo.worlds",
+                need: "from 1 to 1024".to_owned(),
                 value: config.method.worlds.to_string(),
-                expected: "it must lie from 1 to 1024".to_owned(),
             });
         }
         let world = make()?;

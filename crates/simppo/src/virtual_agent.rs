@@ -15,6 +15,9 @@ pub struct Contribution([i64; VARIABLES]);
 /// two, the squares of a million agents still fit into 128 bits.
 const ONE: f64 = (1_u64 << 40) as f64;
 
+/// The largest magnitude.
+const MOST: f64 = 2.0;
+
 impl Contribution {
     /// What an agent contributes in the given state after the given action.
     ///
@@ -45,7 +48,19 @@ impl Contribution {
     /// Seven figures in the order of [`GlobalState`]. What is beyond two counts as two, what is
     /// no number as zero.
     pub(crate) fn of_figures(figures: [f32; VARIABLES]) -> Self {
-        Self(figures.map(|figure| (f64::from(figure).clamp(-2.0, 2.0) * ONE) as i64))
+        Self(figures.map(|figure| (f64::from(figure).clamp(-MOST, MOST) * ONE) as i64))
+    }
+
+    pub(crate) const VARIABLES: usize = VARIABLES;
+
+    pub(crate) fn numbers(&self) -> [i64; VARIABLES] {
+        self.0
+    }
+
+    /// What [`Contribution::numbers`] gave, held inside its bounds whatever it has become.
+    pub(crate) fn from_numbers(numbers: [i64; VARIABLES]) -> Self {
+        let most = (MOST * ONE) as i64;
+        Self(numbers.map(|number| number.clamp(-most, most)))
     }
 }
 

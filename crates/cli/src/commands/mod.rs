@@ -7,6 +7,8 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod env;
 pub(crate) mod eval;
+#[cfg(feature = "network")]
+pub(crate) mod network;
 pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod reproduce;

@@ -11,7 +11,11 @@ mod durability;
 mod homeostat;
 mod joint;
 mod peers;
+#[cfg(feature = "network")]
+mod processes;
 mod report;
 mod reproducible;
 mod sim;
+#[cfg(feature = "network")]
+mod team;
 mod trace;

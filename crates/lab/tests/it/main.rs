@@ -7,5 +7,6 @@ mod measured_table;
 mod reproduction;
 mod sample;
 mod simulation;
+mod team;
 mod trace_files;
 mod traffic;
