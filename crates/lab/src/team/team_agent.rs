@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot, Stream};
 use homeostat_decide::{Features, ScalingAction};
 use homeostat_env::{Action, AutoresetMode, Space, VecEnv};
-use homeostat_rl::{AgentContext, Learner, Outcome, Policy, Sampling, Workspace};
-use homeostat_simppo::{AgentName, Change, DeliveryCounts, Guidance};
+use homeostat_rl::{
+    AgentContext, AlgorithmConfig, Learner, Outcome, Policy, Ppo, Sampling, Workspace,
+};
+use homeostat_simppo::{AgentName, Change, DeliveryCounts, GlobalState, Guidance};
 use serde_json::{Value, json};
 
 use crate::checkpoint::Checkpoint;
@@ -75,6 +77,10 @@ pub trait AgentWatcher {
     fn wants_to_stop(&self) -> bool;
 }
 
+/// Agents that a sum over the others is measured against, so that a network's inputs stay near
+/// one: an agent does not know how large its team will be.
+const USUAL_TEAM: f64 = 12.0;
+
 /// One agent that learns in a world of its own from the reward of its team.
 ///
 /// While the coordinator is away it acts by the policy it had, and learns nothing: its own reward
@@ -83,6 +89,9 @@ pub struct TeamAgent {
     config: RunConfig,
     folder: RunFolder,
     learner: Box<dyn Learner>,
+    /// What the critic sees of the others: the global state of the last delivered step. Empty
+    /// where the algorithm's critic sees nothing beyond its state.
+    others: Vec<f32>,
     world: VecEnv,
     workspace: Workspace,
     actions: Vec<Action>,
@@ -138,7 +147,16 @@ impl TeamAgent {
         let context = AgentContext { agent, spec, seeds: seeds.child("learner") };
         let make = || config.worlds.make(&config.env, 0);
         let mut this = Self {
-            learner: config.algorithm.build(&context)?,
+            others: match &config.algorithm {
+                AlgorithmConfig::Ppo(_) => vec![0.0; GlobalState::FEATURES],
+                _ => Vec::new(),
+            },
+            learner: match &config.algorithm {
+                AlgorithmConfig::Ppo(ppo) => {
+                    Box::new(Ppo::with_critic_extra(ppo, &context, GlobalState::FEATURES)?)
+                }
+                other => other.build(&context)?,
+            },
             world: VecEnv::new(make, 1, AutoresetMode::SameStep, &seeds.child("world"))?,
             workspace: Workspace::new(config.kernel),
             actions: vec![Action::Discrete(0)],
@@ -225,7 +243,8 @@ impl TeamAgent {
                 policy.act(obs, sampling, &mut self.rng, action, &mut self.workspace);
             }
             None => {
-                self.learner.act(self.world.obs(), &mut self.actions, &mut self.workspace)?;
+                let row = [self.world.obs(), &self.others].concat();
+                self.learner.act(&row, &mut self.actions, &mut self.workspace)?;
             }
         }
         let action = self.actions[0].discrete().expect("the space was looked at") as u32;
@@ -248,6 +267,9 @@ impl TeamAgent {
 
     fn learn(&mut self, played: &Played, guidance: Option<Guidance>, progress: f64) -> Result<()> {
         self.team = guidance.or(self.team);
+        if let Some(guidance) = guidance.filter(|_| !self.others.is_empty()) {
+            self.others = guidance.global.features(USUAL_TEAM).to_vec();
+        }
         let (reward, is_cut) = match (guidance, &self.frozen) {
             (Some(guidance), None) => (guidance.team_reward, false),
             // The step in which the team fell silent ends what can be learnt from. Its own reward
@@ -259,11 +281,12 @@ impl TeamAgent {
             }
             (None, Some(_)) => return Ok(()),
         };
+        let row = [played.next_obs.as_slice(), &self.others].concat();
         let outcome = Outcome {
             reward,
             terminated: played.terminated,
             truncated: played.truncated || is_cut,
-            next_obs: &played.next_obs,
+            next_obs: &row,
         };
         self.learner.record(0, outcome, &mut self.workspace)?;
         self.status.learned += 1;
@@ -293,6 +316,7 @@ impl TeamAgent {
         self.learner.save("agent/learner", &mut state);
         self.world.save("agent/world", &mut state);
         self.rng.save("agent/alone", &mut state);
+        state.put_f32("agent/others", self.others.as_slice());
         state.put_u64("agent/learned", [self.status.learned, self.status.updates]);
         let (step, kernel) = (self.status.step, self.config.kernel);
         let checkpoint = Checkpoint::new(step, kernel, &self.config.identity, state);
@@ -319,6 +343,7 @@ impl TeamAgent {
         self.learner.load("agent/learner", state)?;
         self.world.load("agent/world", state)?;
         self.rng.load("agent/alone", state)?;
+        state.copy_f32s("agent/others", &mut self.others)?;
         let counts = state.u64s("agent/learned", 2)?;
         [self.status.learned, self.status.updates] = [counts[0], counts[1]];
         self.status.step = found.checkpoint.step()?;
