@@ -14,6 +14,8 @@ pub struct Finding {
     pub title: String,
     /// Seeds of training.
     pub seeds: Vec<u64>,
+    /// Fewer episodes and sizes than the experiment asks for: not to quote.
+    pub is_quick: bool,
     /// Tables, ours beside the paper's.
     pub tables: Vec<Table>,
     /// Curves to draw.

@@ -283,6 +283,7 @@ pub(super) fn finding() -> Finding {
         name: String::new(),
         title: String::new(),
         seeds: Vec::new(),
+        is_quick: false,
         tables: Vec::new(),
         pictures: Vec::new(),
         notes: Vec::new(),

@@ -91,5 +91,6 @@ pub fn run_simppo(
     finding.name = (*name).to_owned();
     finding.title = (*asks).to_owned();
     finding.seeds.clone_from(&options.seeds);
+    finding.is_quick = options.is_quick;
     Ok(finding)
 }
