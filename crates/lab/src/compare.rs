@@ -18,6 +18,7 @@ pub use metric::{Direction, Metric, OfFigures};
 pub(crate) use opened::unusable;
 pub use opened::{OpenedRun, TrainingRun};
 pub use words::{compact, signed, with_interval};
+pub(crate) use words::{digits_of, in_digits};
 pub use world_difference::WorldDifference;
 
 use crate::simulate::{Figures, FinishedSimulation, SimulationOutcome};

@@ -42,7 +42,7 @@ pub use error::{Error, Result};
 pub use evaluate::{Candidate, Evaluation, EvaluationConfig, evaluate};
 pub use ledger::{AgentRound, TimeSplit};
 pub use metrics::{ExtraWriters, RoundTiming};
-pub use report::write_report;
+pub use report::{write_finding, write_report};
 pub use run_folder::{FoundCheckpoint, RunFolder, write_atomically};
 pub use statistics::Summary;
 pub use threshold::Threshold;

@@ -2,7 +2,11 @@
 
 /// `3.12 ± 0.41`, both with the digits that the mean deserves.
 pub fn with_interval(mean: f64, interval: Option<f64>) -> String {
-    let digits = digits_of(mean, interval);
+    in_digits(mean, interval, digits_of(mean, interval))
+}
+
+/// [`with_interval`] with this many digits after the point.
+pub(crate) fn in_digits(mean: f64, interval: Option<f64>, digits: usize) -> String {
     match interval {
         Some(half) => format!("{} ± {}", plain(mean, digits), plain(half, digits)),
         None => plain(mean, digits),
@@ -42,7 +46,7 @@ pub fn compact(mean: f64, interval: Option<f64>) -> String {
 
 /// Three digits that count, of whichever is larger: a mean near zero with a wide interval
 /// needs no more.
-fn digits_of(mean: f64, interval: Option<f64>) -> usize {
+pub(crate) fn digits_of(mean: f64, interval: Option<f64>) -> usize {
     let size = mean.abs().max(interval.unwrap_or(0.0));
     match size {
         size if size >= 100.0 => 0,

@@ -19,6 +19,19 @@ impl Axis {
         Self { low: floor(low), high: ceiling(high), is_log: false }
     }
 
+    /// Evenly between round numbers as [`Axis::linear`], but at half steps, so that less of the
+    /// picture is empty.
+    pub(super) fn snug(low: f64, high: f64) -> Self {
+        let Self { low: outer, high: end, .. } = Self::linear(low, high);
+        let half = nice_step(end - outer) / 2.0;
+        let trim = |room: f64| if room >= half * (1.0 - 1e-9) { half } else { 0.0 };
+        let (below, above) = (trim(low - outer), trim(end - high));
+        match low.is_finite() && high > low {
+            true => Self::exact(outer + below, end - above),
+            false => Self::exact(outer, end),
+        }
+    }
+
     /// Exactly from `low` to `high`.
     pub(super) fn exact(low: f64, high: f64) -> Self {
         Self { low, high: if high > low { high } else { low + 1.0 }, is_log: false }
@@ -74,7 +87,7 @@ impl Axis {
 /// A tick in few letters: `0.5`, `20`, `1.5k`, `3M`.
 pub(super) fn tick_label(value: f64) -> String {
     let short = |value: f64| {
-        let text = format!("{value:.3}");
+        let text = format!("{value:.5}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     match value.abs() {
@@ -125,9 +138,25 @@ mod tests {
     }
 
     #[test]
+    fn a_snug_axis_holds_everything_and_wastes_little() {
+        let check = |low: f64, high: f64, expect: (f64, f64)| {
+            let axis = Axis::snug(low, high);
+            let ends = (axis.value(0.0), axis.value(1.0));
+            let is_near = (ends.0 - expect.0).abs() + (ends.1 - expect.1).abs() < 1e-9;
+            assert!(is_near, "{ends:?} against {expect:?}");
+        };
+        check(-0.1, 0.95, (-0.25, 1.0));
+        check(0.3, 0.7, (0.3, 0.7));
+        check(-0.9, 1.6, (-1.0, 2.0));
+        check(-0.9, 1.4, (-1.0, 1.5));
+        check(2.0, 2.0, (2.0, 3.0));
+        check(f64::NAN, f64::NAN, (0.0, 1.0));
+    }
+
+    #[test]
     fn labels_are_short() {
         let labels: Vec<String> =
-            [0.5, 0.001, 20.0, 15_000.0, 3e6, 2000.0].map(tick_label).to_vec();
-        assert_eq!(labels, ["0.5", "0.001", "20", "15k", "3M", "2000"]);
+            [0.5, 0.001, 0.1 + 0.2, 0.0005, 20.0, 15_000.0, 3e6, 2000.0].map(tick_label).to_vec();
+        assert_eq!(labels, ["0.5", "0.001", "0.3", "0.0005", "20", "15k", "3M", "2000"]);
     }
 }

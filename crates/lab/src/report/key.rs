@@ -28,9 +28,14 @@ pub(super) fn look(place: usize) -> usize {
 
 /// A line that names every run beside its look.
 pub(super) fn key(labels: &[&str]) -> String {
+    key_of(&labels.iter().copied().enumerate().collect::<Vec<_>>())
+}
+
+/// The same where looks are those of other places than the own.
+pub(super) fn key_of(labels: &[(usize, &str)]) -> String {
     let mut html = "<ul class=\"key\">".to_owned();
-    for (place, label) in labels.iter().enumerate() {
-        let _ = write!(html, "<li>{}{}</li>", swatch(place), escape(label));
+    for (place, label) in labels {
+        let _ = write!(html, "<li>{}{}</li>", swatch(*place), escape(label));
     }
     html + "</ul>"
 }

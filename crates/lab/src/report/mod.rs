@@ -1,4 +1,4 @@
-//! One self-contained HTML page about runs: no network, no fonts or scripts from elsewhere,
+//! One self-contained HTML page about runs, or about an experiment: no network, no fonts or scripts from elsewhere,
 //! readable without JavaScript, on paper, on a phone and in the dark.
 //!
 //! Pictures are inline SVG whose horizontal positions are percentages, so that they fill any
@@ -7,6 +7,9 @@
 mod axis;
 mod costs;
 mod decisions;
+mod document;
+mod finding;
+mod finding_table;
 mod function_dots;
 mod headline;
 mod key;
@@ -14,10 +17,12 @@ mod latency;
 mod learning;
 mod markup;
 mod page;
+mod picture;
 mod played;
 mod subject;
 mod svg;
 mod timeline;
 mod windows;
 
+pub use finding::write_finding;
 pub use page::write_report;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::costs::costs;
+use super::document::Document;
 use super::function_dots::function_dots;
 use super::headline::headline;
-use super::key::MARKS;
 use super::latency::latency;
 use super::learning::learning;
 use super::markup::escape;
@@ -14,7 +14,6 @@ use super::subject::Subject;
 use super::timeline::timeline;
 use crate::{Result, write_atomically};
 
-const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Writes a report about these runs as a whole or not at all. Runs that are broken or not
@@ -38,11 +37,13 @@ fn page(subject: &Subject, title: Option<&str>) -> String {
         Some(played(subject)),
     ];
     let content: String = parts.into_iter().flatten().collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{MARKS}\n<main>\n<header><h1>{title}</h1><p class=\"facts\">{}</p></header>\n{content}</main>\n<footer>Made by homeostat {}; this file needs no network.</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        facts(subject),
-        env!("CARGO_PKG_VERSION")
-    )
+    Document {
+        title: &title,
+        header: &format!("<h1>{title}</h1><p class=\"facts\">{}</p>", facts(subject)),
+        content: &content,
+        script: Some(SCRIPT),
+    }
+    .html()
 }
 
 fn default_title(subject: &Subject) -> String {

@@ -116,7 +116,7 @@ fn simulation_command(facts: &SimulationFacts, path: &Path) -> String {
 }
 
 /// `1..5` for a range, else a list.
-fn seed_list(seeds: &[u64]) -> String {
+pub(super) fn seed_list(seeds: &[u64]) -> String {
     let is_range = seeds.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
     match seeds {
         [first, .., last] if is_range => format!("{first}..{last}"),
@@ -125,7 +125,7 @@ fn seed_list(seeds: &[u64]) -> String {
 }
 
 /// A word as a shell reads it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-_./,=:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

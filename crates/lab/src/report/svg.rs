@@ -24,6 +24,7 @@ pub(super) struct Plot {
     left: u32,
     right: u32,
     foot: f64,
+    head: f64,
     back: String,
     lines: String,
     front: String,
@@ -48,6 +49,7 @@ impl Plot {
             left: 40,
             right: 12,
             foot: FOOT,
+            head: 0.0,
             back: String::new(),
             lines: String::new(),
             front: String::new(),
@@ -63,6 +65,12 @@ impl Plot {
     /// Space below the plot in pixels.
     pub(super) fn foot(mut self, foot: f64) -> Self {
         self.foot = foot;
+        self
+    }
+
+    /// Space above the plot in pixels, for texts with places below zero.
+    pub(super) fn head(mut self, head: f64) -> Self {
+        self.head = head;
         self
     }
 
@@ -257,8 +265,12 @@ impl Plot {
     /// The picture as markup.
     pub(super) fn finish(self) -> String {
         let full = short(self.height + self.foot);
+        let head = match self.head {
+            0.0 => String::new(),
+            head => format!(";margin-top:{}px", short(head)),
+        };
         format!(
-            "<svg class=\"plot\" role=\"img\" height=\"{full}\" style=\"--l:{}px;--r:{}px\"><title>{}</title><desc>{}</desc>{}<svg class=\"lines\" width=\"100%\" height=\"{full}\" viewBox=\"0 0 {WIDTH} {full}\" preserveAspectRatio=\"none\">{}</svg>{}</svg>",
+            "<svg class=\"plot\" role=\"img\" height=\"{full}\" style=\"--l:{}px;--r:{}px{head}\"><title>{}</title><desc>{}</desc>{}<svg class=\"lines\" width=\"100%\" height=\"{full}\" viewBox=\"0 0 {WIDTH} {full}\" preserveAspectRatio=\"none\">{}</svg>{}</svg>",
             self.left, self.right, self.title, self.description, self.back, self.lines, self.front
         )
     }
