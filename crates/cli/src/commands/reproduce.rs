@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_lab::reproduce::{
-    Finding, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, Table, run_simppo,
+    Cell, Finding, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, Table, run_simppo,
     simppo_experiments,
 };
-use homeostat_lab::{RunFolder, write_atomically};
+use homeostat_lab::{Error, write_atomically, write_finding};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
@@ -18,7 +18,7 @@ use crate::output::{Output, print, print_records};
 /// Repeat an experiment of the papers: ours beside what was published, with intervals.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat reproduce s-rl --quick                 a look, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
+    after_help = "Of simppo/..., --output csv puts the rows of all tables into one: its first column is the title of\nthe table that a row is from, columns that this table lacks are empty, and a figure over seeds has\nhalf its 95 % interval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a look, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
 )]
 pub(crate) struct ReproduceArguments {
     /// Which experiment.
@@ -33,8 +33,8 @@ pub(crate) struct ReproduceArguments {
     /// Episodes of training, of s-rl only.
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Where the figures are written too; by default a new file under runs/. A page for people
-    /// is written beside it.
+    /// Where the figures are written too, as JSON; by default a new file under runs/. Of
+    /// simppo/..., a page for people is written beside it, under the same name with .html.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Form of the result.
@@ -66,24 +66,61 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
 
 fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
     if let Some(episodes) = arguments.episodes {
-        anyhow::bail!(
-            "--episodes {episodes} is for s-rl; {name} has its own: use --quick for fewer"
-        );
+        return Err(refused(
+            "episodes",
+            &episodes.to_string(),
+            format!("it is for s-rl; {name} has its own: use --quick for fewer"),
+        ));
+    }
+    if let Some(out) = arguments.out.as_ref().filter(|out| has_ending(out, "html")) {
+        return Err(refused(
+            "out",
+            &out.display().to_string(),
+            "it names the JSON, as figures.json; the page is written beside it".to_owned(),
+        ));
     }
     let mut options = SimppoOptions::new(arguments.quick);
     if let Some(seeds) = &arguments.seeds {
         options.seeds.clone_from(&seeds.0);
     }
     let finding = run_simppo(name, &options, &|what| say!("{what}"))?;
-    let path =
-        keep(arguments, &format!("reproduce-{}.json", name.replace('/', "-")), &json!(finding))?;
+    // Hours of work are shown even if the disk is full.
+    let kept = keep(arguments, &format!("reproduce-{}", name.replace('/', "-")), &json!(finding))
+        .and_then(|path| {
+            let page = page_beside(&path);
+            write_finding(&finding, &page)?;
+            Ok((path, page))
+        });
     match arguments.output {
         Output::Json => print(&format!("{:#}\n", json!(finding))),
         Output::Table => show_finding(&finding),
-        output => finding.tables.iter().for_each(|table| print_records(output, &records(table))),
+        Output::Csv => print_records(Output::Csv, &flat_records(&finding.tables)),
     }
+    let (path, page) = kept?;
     say!("figures in {}", path.display());
+    say!("page in {}", page.display());
     Ok(())
+}
+
+/// A call that cannot be meant.
+fn refused(flag: &str, value: &str, expected: String) -> anyhow::Error {
+    let source_text = format!("flag --{flag}");
+    let (key, value) = (flag.to_owned(), value.to_owned());
+    Error::OutOfRange { key, value, source_text, expected }.into()
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+/// The page of these figures. Only `.json` makes way: `fig-4.3` is not `fig-4` with an ending.
+fn page_beside(figures: &Path) -> PathBuf {
+    if has_ending(figures, "json") {
+        return figures.with_extension("html");
+    }
+    let mut name = figures.as_os_str().to_owned();
+    name.push(".html");
+    name.into()
 }
 
 fn show_finding(finding: &Finding) {
@@ -105,17 +142,62 @@ fn records(table: &Table) -> Vec<Value> {
     table.rows.iter().map(record).collect()
 }
 
+/// The rows of all tables as rows of one, with every digit.
+fn flat_records(tables: &[Table]) -> Vec<Value> {
+    let mut empty = Map::new();
+    empty.insert("table".to_owned(), Value::Null);
+    for table in tables {
+        for (place, name) in table.columns.iter().enumerate() {
+            empty.insert(name.clone(), Value::Null);
+            let mut cells = table.rows.iter().filter_map(|row| row.get(place));
+            if cells.any(|cell| matches!(cell, Cell::Spread(_))) {
+                empty.insert(interval_of(name), Value::Null);
+            }
+        }
+    }
+    let mut records = Vec::new();
+    for table in tables {
+        for row in &table.rows {
+            let mut record = empty.clone();
+            record["table"] = json!(table.title);
+            for (name, cell) in table.columns.iter().zip(row) {
+                record[name] = match cell {
+                    Cell::Spread(spread) => {
+                        record[&interval_of(name)] = json!(spread.interval);
+                        json!(spread.mean)
+                    }
+                    cell => json!(cell),
+                };
+            }
+            records.push(Value::Object(record));
+        }
+    }
+    records
+}
+
+fn interval_of(column: &str) -> String {
+    format!("{column} interval")
+}
+
 /// Writes the figures where they were asked for, or to a new file.
 fn keep(arguments: &ReproduceArguments, name: &str, figures: &Value) -> anyhow::Result<PathBuf> {
     let path = match &arguments.out {
         Some(path) => path.clone(),
-        None => RunFolder::next_free(Path::new("runs"), name),
+        None => next_free(Path::new("runs"), name),
     };
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     write_atomically(&path, format!("{figures:#}\n").as_bytes())?;
     Ok(path)
+}
+
+/// The first of `name.json`, `name-2.json` and so on that exists neither itself nor as a page.
+fn next_free(folder: &Path, name: &str) -> PathBuf {
+    let numbered = (2u32..).map(|number| folder.join(format!("{name}-{number}.json")));
+    let mut candidates = std::iter::once(folder.join(format!("{name}.json"))).chain(numbered);
+    let is_free = |path: &PathBuf| !path.exists() && !page_beside(path).exists();
+    candidates.find(is_free).expect("numbers do not run out before the disk does")
 }
 
 fn run_s_rl(arguments: &ReproduceArguments) -> anyhow::Result<()> {
@@ -127,7 +209,7 @@ fn run_s_rl(arguments: &ReproduceArguments) -> anyhow::Result<()> {
         study.episodes = episodes;
     }
     let result = study.run(&mut |what| say!("{what}"))?;
-    let path = keep(arguments, "reproduce-s-rl.json", &json!(result))?;
+    let path = keep(arguments, "reproduce-s-rl", &json!(result))?;
     match arguments.output {
         Output::Json => print(&format!("{:#}\n", json!(result))),
         Output::Table => show(&result),
@@ -222,4 +304,53 @@ fn record(figures: &PolicyFigures) -> Value {
         "memory_gib_s": figures.memory_gib_s.to_string(),
         "reward": figures.reward.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use homeostat_lab::reproduce::Spread;
+
+    #[test]
+    fn a_page_has_the_name_of_its_figures() {
+        let check = |figures: &str, expect: &str| {
+            assert_eq!(page_beside(Path::new(figures)), Path::new(expect));
+        };
+        check("runs/reproduce-simppo-fig-4.3.json", "runs/reproduce-simppo-fig-4.3.html");
+        check("fig-4.3", "fig-4.3.html");
+        check("FIGURES.JSON", "FIGURES.html");
+    }
+
+    #[test]
+    fn neither_figures_nor_pages_are_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let next = || next_free(folder.path(), "fig-4.3");
+        assert_eq!(next(), folder.path().join("fig-4.3.json"));
+        std::fs::write(folder.path().join("fig-4.3.html"), "").unwrap();
+        assert_eq!(next(), folder.path().join("fig-4.3-2.json"));
+        std::fs::write(folder.path().join("fig-4.3-2.json"), "").unwrap();
+        assert_eq!(next(), folder.path().join("fig-4.3-3.json"));
+    }
+
+    #[test]
+    fn tables_become_one_with_every_digit() {
+        let table = |title: &str, columns: &[&str], row: Vec<Cell>| Table {
+            title: title.to_owned(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: vec![row],
+        };
+        let spread = Spread { mean: 1.0 / 3.0, interval: Some(0.125), min: 0.0, max: 1.0 };
+        let tables = [
+            table("a", &["policy", "misses %"], vec!["none".into(), spread.into()]),
+            table("b", &["policy", "paper"], vec!["kpa".into(), Cell::Nothing]),
+        ];
+        let records = flat_records(&tables);
+        let expect = json!([
+            { "table": "a", "policy": "none", "misses %": 1.0 / 3.0, "misses % interval": 0.125, "paper": null },
+            { "table": "b", "policy": "kpa", "misses %": null, "misses % interval": null, "paper": null },
+        ]);
+        assert_eq!(json!(records), expect);
+        let names: Vec<&String> = records[1].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["table", "policy", "misses %", "misses % interval", "paper"]);
+    }
 }

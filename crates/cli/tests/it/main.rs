@@ -3,6 +3,7 @@
 
 mod architecture;
 mod bad_input;
+mod browser;
 mod calibrate;
 mod command_line;
 mod compare;
@@ -14,6 +15,7 @@ mod peers;
 #[cfg(feature = "network")]
 mod processes;
 mod report;
+mod reproduce;
 mod reproducible;
 mod sim;
 #[cfg(feature = "network")]

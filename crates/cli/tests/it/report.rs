@@ -1,11 +1,6 @@
 //! The page that `homeostat report` writes, as text and in a real browser.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
-
+use crate::browser::Browser;
 use crate::compare::simulated;
 use crate::homeostat::Workplace;
 
@@ -107,131 +102,23 @@ fn a_broken_run_leaves_no_page() {
 
 #[test]
 fn a_browser_shows_the_page_on_phone_and_desk_by_day_and_by_night() {
-    let Some(browser) = browser() else {
-        #[expect(clippy::disallowed_macros, reason = "a test says why it did nothing")]
-        {
-            println!("skipped: no chromium here; run ./test, or set HOMEOSTAT_TEST_BROWSER");
-        }
-        return;
-    };
+    let Some(browser) = Browser::find() else { return };
     let place = Workplace::new();
     let runs = runs(&place);
     place.done(&format!("report {runs} --out page.html"));
-    let page = String::from_utf8(place.read("page.html")).unwrap();
-    let probed = page.replacen("<head>", &format!("<head>{LISTEN}"), 1);
-    place.write("probed.html", probed.replacen("</body>", &format!("{PROBE}</body>"), 1));
-    let mut backgrounds = Vec::new();
-    for (width, scheme) in [(390, "1"), (390, "0"), (1200, "1"), (1200, "0")] {
-        let found = look(&browser, &place, width, scheme);
-        assert_eq!(found["errors"], serde_json::json!([]), "{found}");
-        assert_eq!(found["fetched"], 0, "{found}");
-        assert_eq!(found["hacked"], false, "{found}");
-        assert_eq!(found["width"], width, "{found}");
-        assert!(found["scroll"].as_i64() <= Some(width), "the page scrolls sideways: {found}");
+    browser.check(&place, "page.html", CHOOSE, |found| {
         assert_eq!(found["functions"], serde_json::json!([3, 1]), "all, then the chosen: {found}");
         assert!(found["plots"].as_i64() > Some(20), "{found}");
-        assert_eq!(found["flat"], 0, "pictures have a size: {found}");
-        backgrounds.push(found["background"].clone());
-    }
-    assert_eq!(backgrounds[0], backgrounds[2]);
-    assert_eq!(backgrounds[1], backgrounds[3]);
-    assert_ne!(backgrounds[0], backgrounds[1], "night looks like day");
+    });
 }
 
-/// Before anything else on the page: what goes wrong is written down.
-const LISTEN: &str = "<script>
-const errors = [];
-addEventListener('error', event => errors.push(String(event.message)));
-addEventListener('securitypolicyviolation', event => errors.push(event.violatedDirective));
-</script>";
-
-/// After everything else: opens all folds, looks, chooses a function, and tells the frame.
-const PROBE: &str = "<script>
-addEventListener('load', () => {
-  document.querySelectorAll('details').forEach(fold => fold.open = true);
+/// Counts the functions that are shown, chooses one, and counts again.
+const CHOOSE: &str = "
   const visible = () => [...document.querySelectorAll('details.function')]
     .filter(fold => fold.getBoundingClientRect().height > 0).length;
-  const plots = [...document.querySelectorAll('svg.plot')];
-  const found = {
-    width: innerWidth,
-    scroll: document.documentElement.scrollWidth,
-    plots: plots.length,
-    flat: plots.filter(plot => plot.getBoundingClientRect().width < 100).length,
-    background: getComputedStyle(document.body).backgroundColor,
-    fetched: performance.getEntriesByType('resource').length,
-    hacked: 'hacked' in window,
-    functions: [visible()],
-  };
+  found.functions = [visible()];
   const select = document.querySelector('.chooser select');
   select.selectedIndex = 2;
   select.dispatchEvent(new Event('change'));
   found.functions.push(visible());
-  found.errors = errors;
-  parent.postMessage(JSON.stringify(found), '*');
-});
-</script>";
-
-/// Opens the page in a frame of this width: windows of a browser are never as narrow as a
-/// phone. The scheme is Chromium's number: 0 is dark, 1 is light.
-fn look(browser: &Path, place: &Workplace, width: i64, scheme: &str) -> Value {
-    place.write(
-        "frame.html",
-        format!(
-            "<!doctype html><body><script>addEventListener('message', event => \
-             document.body.dataset.found = encodeURIComponent(event.data))</script>\
-             <iframe src=\"probed.html\" style=\"border:0;width:{width}px;height:900px\"></iframe>"
-        ),
-    );
-    let profile = tempfile::tempdir().unwrap();
-    let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--window-size=1400,1000", "--virtual-time-budget=5000", "--dump-dom"])
-        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("file://{}", place.path("frame.html").display()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > Duration::from_secs(120) {
-            child.kill().unwrap();
-            panic!("{} did not end within two minutes", browser.display());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let output = child.wait_with_output().unwrap();
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (_, rest) = dom.split_once("data-found=\"").unwrap_or_else(|| panic!("no answer: {dom}"));
-    serde_json::from_str(&decoded(rest.split('"').next().unwrap())).unwrap()
-}
-
-/// The reverse of `encodeURIComponent`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits: Vec<u8> = rest.by_ref().take(2).collect();
-                u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).unwrap()
-}
-
-/// The browser that `./test` installed, or the machine's own.
-fn browser() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("HOMEOSTAT_TEST_BROWSER") {
-        return Some(path.into());
-    }
-    let folders = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places =
-        std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
-    places.find(|path| path.is_file())
-}
+";
