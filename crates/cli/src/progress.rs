@@ -152,6 +152,62 @@ impl CountView {
     }
 }
 
+/// Shows how far something is and what it looks like now.
+pub(crate) struct StoryView {
+    interrupted: Arc<AtomicBool>,
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl StoryView {
+    /// A view that counts in `what`.
+    pub(crate) fn new(what: &'static str) -> anyhow::Result<Self> {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar =
+                ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(20));
+            let style = ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3}%  {msg}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        Ok(Self { interrupted: interruption()?, what, bar, last: Mutex::new(None) })
+    }
+
+    /// Whether somebody looks at it live.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// So many of all are done, and this is how it looks.
+    pub(crate) fn show(&self, done: u64, total: u64, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(text.to_owned());
+            return;
+        }
+        let Ok(mut last) = self.last.try_lock() else { return };
+        if done >= total || last.is_none_or(|last| last.elapsed() >= PLAIN_EVERY) {
+            *last = Some(Instant::now());
+            say!("{} {done}/{total}  {text}", self.what);
+        }
+    }
+
+    /// Nothing more is to come; the last line stays.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish();
+        }
+    }
+
+    /// Ends whatever goes on once somebody has asked to stop.
+    pub(crate) fn stop_if_asked(&self) -> homeostat_lab::Result<()> {
+        if self.interrupted.load(Ordering::SeqCst) {
+            return Err(homeostat_lab::Error::Interrupted);
+        }
+        Ok(())
+    }
+}
+
 /// Return, speed, and where the time goes.
 fn describe(progress: &Progress<'_>) -> String {
     let split = progress.timing.split;

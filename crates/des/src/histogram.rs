@@ -9,9 +9,13 @@ const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 
 /// Counts of durations by size.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Histogram {
+    /// Counts of neighbouring buckets. Durations of one thing are of one order: those below the
+    /// first are not kept, which would be most.
     counts: Vec<u64>,
+    /// The bucket of the first count, the first of its power of two.
+    first: usize,
     total: u64,
     sum_nanos: u128,
     largest: u64,
@@ -22,10 +26,10 @@ impl Histogram {
     pub fn record(&mut self, duration: SimDuration) {
         let nanos = duration.nanos();
         let bucket = bucket_of(nanos);
-        if self.counts.len() <= bucket {
-            self.counts.resize(bucket + 1, 0);
+        if bucket < self.first || bucket - self.first >= self.counts.len() {
+            self.make_room(bucket, bucket + 1);
         }
-        self.counts[bucket] += 1;
+        self.counts[bucket - self.first] += 1;
         self.total += 1;
         self.sum_nanos += u128::from(nanos);
         self.largest = self.largest.max(nanos);
@@ -62,16 +66,19 @@ impl Histogram {
             seen += count;
             seen >= rank
         });
-        let middle = middle_of(bucket.expect("the counts add up to the total"));
+        let bucket = self.first + bucket.expect("the counts add up to the total");
+        let middle = middle_of(bucket);
         Some(SimDuration::from_nanos(middle.min(self.largest)))
     }
 
     /// Adds all of another.
     pub fn merge(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if other.total == 0 {
+            return;
         }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
+        self.make_room(other.first, other.first + other.counts.len());
+        let own = &mut self.counts[other.first - self.first..];
+        own.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
         self.total += other.total;
         self.sum_nanos += other.sum_nanos;
         self.largest = self.largest.max(other.largest);
@@ -82,7 +89,39 @@ impl Histogram {
         self.counts.fill(0);
         (self.total, self.sum_nanos, self.largest) = (0, 0, 0);
     }
+
+    /// Keeps the buckets from `from` to before `to` too.
+    #[cold]
+    fn make_room(&mut self, from: usize, to: usize) {
+        let from = from / SUB_BUCKETS as usize * SUB_BUCKETS as usize;
+        if self.counts.is_empty() {
+            self.first = from;
+        } else if from < self.first {
+            let more = self.first - from;
+            self.counts.splice(..0, std::iter::repeat_n(0, more));
+            self.first = from;
+        }
+        if self.counts.len() < to - self.first {
+            self.counts.resize(to - self.first, 0);
+        }
+    }
+
+    /// Buckets that hold something, and how much.
+    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(place, count)| (self.first + place, *count))
+    }
 }
+
+/// Equal are those of the same durations, whatever memory they keep.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |of: &Self| (of.total, of.sum_nanos, of.largest);
+        rest(self) == rest(other) && self.filled().eq(other.filled())
+    }
+}
+
+impl Eq for Histogram {}
 
 /// Small values have a bucket each; beyond, the leading bits after the first decide.
 fn bucket_of(nanos: u64) -> usize {
@@ -104,13 +143,21 @@ fn middle_of(bucket: usize) -> u64 {
 
 impl Persist for Histogram {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        out.put_u64(&format!("{name}/counts"), self.counts.as_slice());
+        // Equal ones save alike: all buckets up to the last that holds something.
+        let mut counts = vec![0; self.filled().last().map_or(0, |(bucket, _)| bucket + 1)];
+        self.filled().for_each(|(bucket, count)| counts[bucket] = count);
+        out.put_u64(&format!("{name}/counts"), counts);
         let sum = [self.sum_nanos as u64, (self.sum_nanos >> 64) as u64];
         out.put_u64(&format!("{name}/totals"), [self.total, sum[0], sum[1], self.largest]);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        self.counts = from.any_u64s(&format!("{name}/counts"))?.to_vec();
+        let counts = from.any_u64s(&format!("{name}/counts"))?;
+        (self.counts, self.first) = (Vec::new(), 0);
+        if let Some(first) = counts.iter().position(|count| *count > 0) {
+            self.make_room(first, counts.len());
+            self.counts.copy_from_slice(&counts[self.first..]);
+        }
         let totals = from.u64s(&format!("{name}/totals"), 4)?;
         self.total = totals[0];
         self.sum_nanos = u128::from(totals[1]) | u128::from(totals[2]) << 64;

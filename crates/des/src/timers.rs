@@ -1,15 +1,14 @@
 //! One timer for each of many owners, moved and cleared at will: when does which node
-//! finish its next job? A binary heap that knows where everybody stands.
+//! finish its next job? A heap of four children each, which
+//! knows where everybody stands.
 
 use homeostat_core::SimTime;
 
 /// Timers by owner number. Of equal times the lowest owner comes first.
 #[derive(Debug, Clone, Default)]
 pub struct Timers {
-    /// Owners, as a binary heap by their time.
-    heap: Vec<u32>,
-    /// Each owner's time; meaningless while it is not in the heap.
-    times: Vec<SimTime>,
+    /// Times and owners, side by side: a comparison looks nowhere else.
+    heap: Vec<(SimTime, u32)>,
     /// Each owner's place in the heap.
     places: Vec<u32>,
 }
@@ -17,21 +16,24 @@ pub struct Timers {
 /// The place of an owner whose timer is not set.
 const NOWHERE: u32 = u32::MAX;
 
+/// Children of a place: half the levels of a binary heap, and one or two cache lines each.
+const CHILDREN: usize = 4;
+
 impl Timers {
     /// Sets or moves an owner's timer.
     pub fn set(&mut self, owner: usize, at: SimTime) {
         if self.places.len() <= owner {
             self.places.resize(owner + 1, NOWHERE);
-            self.times.resize(owner + 1, SimTime::ZERO);
         }
-        self.times[owner] = at;
-        let mut place = self.places[owner];
-        if place == NOWHERE {
-            place = self.heap.len() as u32;
-            self.heap.push(owner as u32);
-            self.places[owner] = place;
-        }
-        self.settle(place as usize);
+        let timer = (at, owner as u32);
+        let place = match self.places[owner] {
+            NOWHERE => {
+                self.heap.push(timer);
+                self.heap.len() - 1
+            }
+            place => place as usize,
+        };
+        self.settle(place, timer);
     }
 
     /// Clears an owner's timer, if it is set.
@@ -41,10 +43,8 @@ impl Timers {
         };
         self.places[owner] = NOWHERE;
         let moved = self.heap.pop().expect("the owner stands in the heap");
-        if moved as usize != owner {
-            self.heap[place as usize] = moved;
-            self.places[moved as usize] = place;
-            self.settle(place as usize);
+        if moved.1 as usize != owner {
+            self.settle(place as usize, moved);
         }
     }
 
@@ -58,44 +58,49 @@ impl Timers {
 
     /// The earliest timer and its owner.
     pub fn first(&self) -> Option<(SimTime, usize)> {
-        self.heap.first().map(|owner| (self.times[*owner as usize], *owner as usize))
+        self.heap.first().map(|(at, owner)| (*at, *owner as usize))
     }
 
     /// When an owner's timer is set to.
     pub fn time(&self, owner: usize) -> Option<SimTime> {
-        let is_set = self.places.get(owner).is_some_and(|place| *place != NOWHERE);
-        is_set.then(|| self.times[owner])
+        let place = self.places.get(owner).filter(|place| **place != NOWHERE)?;
+        Some(self.heap[*place as usize].0)
     }
 
-    fn key(&self, place: usize) -> (SimTime, u32) {
-        let owner = self.heap[place];
-        (self.times[owner as usize], owner)
-    }
-
-    /// Moves whoever stands at `place` to where it belongs.
-    fn settle(&mut self, mut place: usize) {
-        while place > 0 && self.key(place) < self.key((place - 1) / 2) {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    /// Puts a timer where it belongs, beginning at the free place `place`.
+    fn settle(&mut self, mut place: usize, timer: (SimTime, u32)) {
+        while place > 0 {
+            let parent = (place - 1) / CHILDREN;
+            if self.heap[parent] < timer {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
         }
         loop {
-            let children = [2 * place + 1, 2 * place + 2];
-            let inside = children.into_iter().filter(|child| *child < self.heap.len());
-            match inside.min_by_key(|child| self.key(*child)) {
-                Some(child) if self.key(child) < self.key(place) => {
-                    self.swap(place, child);
-                    place = child;
+            let first = CHILDREN * place + 1;
+            let last = (first + CHILDREN).min(self.heap.len());
+            let Some(children) = self.heap.get(first..last).filter(|all| !all.is_empty()) else {
+                break;
+            };
+            let (mut least, mut child) = (children[0], first);
+            for (number, other) in children.iter().enumerate().skip(1) {
+                if *other < least {
+                    (least, child) = (*other, first + number);
                 }
-                _ => return,
             }
+            if timer < least {
+                break;
+            }
+            self.put(place, least);
+            place = child;
         }
+        self.put(place, timer);
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        for place in [a, b] {
-            self.places[self.heap[place] as usize] = place as u32;
-        }
+    fn put(&mut self, place: usize, timer: (SimTime, u32)) {
+        self.heap[place] = timer;
+        self.places[timer.1 as usize] = place as u32;
     }
 }
 

@@ -32,6 +32,7 @@ mod trace_file;
 mod trace_report;
 mod trainer;
 mod training;
+mod watched_team;
 mod worlds;
 
 pub use candidates::load_candidates;
@@ -52,4 +53,5 @@ pub use trace_report::{
 };
 pub use trainer::Trainer;
 pub use training::{Progress, Training, TrainingSummary, Watcher};
+pub use watched_team::{Glance, WatchedTeam};
 pub use worlds::Worlds;

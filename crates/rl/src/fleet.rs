@@ -19,7 +19,17 @@ pub fn for_each_agent<A: Send>(
     agents: &mut [A],
     work: impl Fn(&mut A, &mut Workspace) + Sync,
 ) {
-    agents.par_iter_mut().for_each(|agent| {
+    for_each_agent_of(kernel, 1, agents, work);
+}
+
+/// The same for work that is soon done: at least so many agents make a task.
+pub fn for_each_agent_of<A: Send>(
+    kernel: Kernel,
+    at_least: usize,
+    agents: &mut [A],
+    work: impl Fn(&mut A, &mut Workspace) + Sync,
+) {
+    agents.par_iter_mut().with_min_len(at_least).for_each(|agent| {
         WORKSPACE.with_borrow_mut(|slot| {
             let workspace = match slot {
                 Some(workspace) if workspace.kernel() == kernel => workspace,

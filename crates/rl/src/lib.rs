@@ -36,7 +36,7 @@ pub use ddpg::{Ddpg, DdpgConfig};
 pub use dqn::{Dqn, DqnConfig};
 pub use encoder::Encoder;
 pub use error::{Error, Result};
-pub use fleet::for_each_agent;
+pub use fleet::{for_each_agent, for_each_agent_of};
 pub use learner::{AgentContext, Learned, Learner, Outcome};
 pub use noise::NoiseConfig;
 pub use policy::{Policy, Sampling};

@@ -231,6 +231,11 @@ impl Ppo {
         self.open[lane] = false;
     }
 
+    /// Whether [`Learner::learn`] would update now.
+    pub fn is_due(&self) -> bool {
+        self.rollout.is_due()
+    }
+
     /// Chooses an action for each of these lanes, exploring; `obs` has one row for each.
     pub fn act_in(
         &mut self,
@@ -526,7 +531,7 @@ impl Learner for Ppo {
     }
 
     fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
-        if !self.rollout.is_due() {
+        if !self.is_due() {
             return Ok(None);
         }
         let losses = self.update(progress, workspace);

@@ -9,6 +9,7 @@ use homeostat_env::{Action, EnvSpec, MultiAgentEnv, Space};
 use homeostat_nn::Kernel;
 use homeostat_rl::{
     AgentContext, Learner, Outcome, Policy, Ppo, PpoConfig, Workspace, for_each_agent,
+    for_each_agent_of,
 };
 use rayon::prelude::*;
 
@@ -113,6 +114,10 @@ struct Seat {
     ppo_lane: usize,
 }
 
+/// Networks that make a task where each has a microsecond of work: a thread takes longer to
+/// wake.
+const QUICK: usize = 32;
+
 impl Training {
     /// A fresh team in worlds from `make`.
     pub fn new(
@@ -182,6 +187,12 @@ impl Training {
 
     /// One step of everybody in every copy of the world.
     pub fn step(&mut self) -> Result<()> {
+        // From here on rayon's threads hand work to one another; from outside, each loop would
+        // wake one and wait for it.
+        rayon::scope(|_| self.step_inside())
+    }
+
+    fn step_inside(&mut self) -> Result<()> {
         self.choose();
         self.scatter();
         let Self { lanes, worlds, rules, .. } = self;
@@ -204,9 +215,12 @@ impl Training {
     pub fn episode(&mut self) -> Result<Vec<Finished>> {
         self.finished.clear();
         let begun = self.members.len() * self.lanes.len();
-        while self.finished.len() < begun {
-            self.step()?;
-        }
+        rayon::scope(|_| -> Result<()> {
+            while self.finished.len() < begun {
+                self.step_inside()?;
+            }
+            Ok(())
+        })?;
         Ok(std::mem::take(&mut self.finished))
     }
 
@@ -219,7 +233,7 @@ impl Training {
     fn choose(&mut self) {
         let Self { lanes, rules, nets, config, .. } = self;
         let (lanes, rules) = (&*lanes, &*rules);
-        for_each_agent(config.kernel, nets, |net, workspace| {
+        for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
             net.chosen.clear();
             net.ppo_lanes.clear();
             net.obs.clear();
@@ -262,12 +276,20 @@ impl Training {
         let progress = (self.step as f64 / self.config.total_steps.max(1) as f64).min(1.0);
         let Self { lanes, rules, nets, config, .. } = self;
         let (lanes, rules) = (&*lanes, &*rules);
-        for_each_agent(config.kernel, nets, |net, workspace| {
+        for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
             if net.stopped.is_none() {
-                let taken = net.take_in(lanes, rules, progress, workspace);
+                let taken = net.take_in(lanes, rules, workspace);
                 net.stop_on(taken);
             }
         });
+        if nets.iter().any(|net| net.stopped.is_none() && net.ppo.is_due()) {
+            for_each_agent(config.kernel, nets, |net, workspace| {
+                if net.stopped.is_none() {
+                    let learned = net.learn(progress, workspace);
+                    net.stop_on(learned);
+                }
+            });
+        }
     }
 
     /// Counts rewards and episodes; base models follow whoever does best.
@@ -543,13 +565,7 @@ impl Net {
         }
     }
 
-    fn take_in(
-        &mut self,
-        lanes: &[Lane],
-        rules: &Rules,
-        progress: f64,
-        workspace: &mut Workspace,
-    ) -> Result<()> {
+    fn take_in(&mut self, lanes: &[Lane], rules: &Rules, workspace: &mut Workspace) -> Result<()> {
         for number in &self.chosen {
             let Seat { world, place, ppo_lane } = self.seats[*number];
             let last = &lanes[world].last[place];
@@ -563,6 +579,10 @@ impl Net {
             };
             self.ppo.record(ppo_lane, outcome, workspace)?;
         }
+        Ok(())
+    }
+
+    fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<()> {
         if let Some(learned) = self.ppo.learn(progress, workspace)? {
             self.learned = learned.figures;
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use homeostat_core::SimDuration;
 use homeostat_lab::Error;
-use homeostat_lab::bench::{LearnBench, LearnReport, OnDemandBench, SimBench};
+use homeostat_lab::bench::{FleetBench, LearnBench, LearnReport, OnDemandBench, SimBench};
 use homeostat_lab::simulate::TraceFiles;
 use homeostat_nn::Kernel;
 use serde_json::json;
@@ -25,6 +25,28 @@ pub(crate) enum BenchCommand {
     /// One function with Poisson arrivals and a constant service that starts a container for
     /// each request that finds none idle. `bench/peers/sim` runs the same on SimFaaS.
     OnDemand(OnDemandArguments),
+    /// Teams that learn together on one platform: time to train 12, 110 and 1000 agents by
+    /// SIMPPO, decisions per second of one core, memory of an agent, and how time grows.
+    #[command(
+        after_help = "Examples:\n  homeostat bench fleet --only train_s.n12\n  homeostat bench fleet --only bytes_per_agent --output json"
+    )]
+    Fleet(FleetArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct FleetArguments {
+    /// One figure, as train_s.n12, or a group of them, as train_s.
+    #[arg(long, value_name = "KEY")]
+    only: Option<String>,
+    /// A hundredth of the work: to try the command, not to quote.
+    #[arg(long)]
+    quick: bool,
+    /// Worker threads.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -98,7 +120,40 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         BenchCommand::Learn(arguments) => learn(arguments),
         BenchCommand::Sim(arguments) => sim(arguments),
         BenchCommand::OnDemand(arguments) => on_demand(arguments),
+        BenchCommand::Fleet(arguments) => fleet(arguments),
     }
+}
+
+fn fleet(arguments: &FleetArguments) -> anyhow::Result<Ending> {
+    use_threads(arguments.threads)?;
+    let bench =
+        FleetBench { only: arguments.only.clone(), quick: arguments.quick, kernel: Kernel::best() };
+    let report = bench.run(|what| say!("timing {what}"))?;
+    if arguments.output == Output::Json {
+        print(&format!("{:#}\n", report.to_json()));
+        return Ok(Ending::Done);
+    }
+    let rows: Vec<_> = report
+        .figures
+        .iter()
+        .map(|figure| {
+            json!({
+                "figure": figure.key,
+                "value": figure.value,
+                "aim": figure.aim.map_or(String::new(), |aim| aim.to_string()),
+                "met": figure.aim.map_or("", |aim| if aim.is_met(figure.value) { "yes" } else { "no" }),
+                "paper": figure.paper,
+            })
+        })
+        .collect();
+    print_records(arguments.output, &rows);
+    if arguments.output == Output::Table {
+        print(&format!("\nkernel {}, {} threads\n", report.kernel, report.threads));
+        if report.quick {
+            print("a hundredth of the work: not to be quoted\n");
+        }
+    }
+    Ok(Ending::Done)
 }
 
 fn sim(arguments: &SimArguments) -> anyhow::Result<Ending> {

@@ -39,6 +39,8 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("plot nowhere", "nowhere is not a run folder");
     check("bench learn --minibatch 0", "it must lie from 1 to 200");
     check("bench learn --kernel sse", "this machine has");
+    check("bench fleet --only train_s.n13", "there are train_s.n12, train_s.n110, ");
+    check("bench fleet --only train", "growth");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }
 

@@ -228,3 +228,33 @@ fn a_reader_that_goes_away_is_no_error() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_fleet_is_timed_by_key() {
+    let place = Workplace::new();
+    let json = place.call("bench fleet --quick --only train_s.n12 --output json").json();
+    assert!(json["train_s"]["n12"].as_f64() > Some(0.0), "{json}");
+    assert_eq!((json["quick"].as_bool(), &json["growth"]), (Some(true), &serde_json::Value::Null));
+    let table = place.done("bench fleet --quick --only decisions_per_s");
+    assert!(table.contains("decisions_per_s.n110") && table.contains("> 300000"), "{table}");
+}
+
+#[test]
+fn the_demo_tells_its_story_in_figures() {
+    let place = Workplace::new();
+    let demo = place.call("demo --episodes 10 --trials 1 --output json");
+    let json = demo.json();
+    let policies = |key: &str| -> Vec<String> {
+        let rows = json[key].as_array().cloned().unwrap_or_default();
+        rows.iter().filter_map(|row| row["policy"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(policies("comparison"), ["simppo+", "s-rl", "hpa+vpa", "ensure"], "{json}");
+    assert_eq!(policies("growth"), policies("comparison"));
+    assert!(json["verdict"].as_str().is_some_and(|verdict| verdict.contains("of 100")), "{json}");
+    for file in ["report.html", "simppo+.policy", "sim-simppo+/summary.json"] {
+        assert!(place.path("runs/demo").join(file).is_file(), "{file} is missing");
+    }
+    assert!(demo.stderr.contains("objectives kept"), "{}", demo.stderr);
+    let again = place.call("demo --episodes 10 --trials 1 --output json").json();
+    assert_eq!((&again["comparison"], &again["growth"]), (&json["comparison"], &json["growth"]));
+}

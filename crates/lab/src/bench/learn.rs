@@ -335,7 +335,7 @@ fn median(times: &mut [f64]) -> f64 {
 }
 
 /// Memory of this process, where the system tells.
-fn resident_bytes() -> usize {
+pub(super) fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let resident = pages.as_deref().and_then(|text| text.split_whitespace().nth(1));
     resident.and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)

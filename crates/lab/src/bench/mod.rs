@@ -1,9 +1,11 @@
 //! Speed, measured by commands that users can repeat.
 
+mod fleet;
 mod learn;
 mod on_demand;
 mod sim;
 
+pub use fleet::{FleetBench, FleetFigure, FleetReport};
 pub use learn::{LearnBench, LearnReport, UpdateTiming};
 pub use on_demand::{OnDemandBench, OnDemandReport};
 pub use sim::{AgentSpeeds, AzureDay, RequestSpeeds, SimBench, SimReport, SrlSpeed};

@@ -140,7 +140,7 @@ impl SimBench {
 }
 
 /// The fastest of several tries: others may use the machine too.
-fn best_of(tries: usize, mut speed: impl FnMut() -> Result<f64>) -> Result<f64> {
+pub(super) fn best_of(tries: usize, mut speed: impl FnMut() -> Result<f64>) -> Result<f64> {
     let mut best = 0.0;
     for _ in 0..tries {
         best = f64::max(best, speed()?);

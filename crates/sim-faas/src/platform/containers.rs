@@ -2,6 +2,7 @@
 //! and goes.
 
 use homeostat_core::Bytes;
+use homeostat_des::ClassId;
 
 use super::Platform;
 use super::state::{Container, Event, Job, Phase};
@@ -48,6 +49,7 @@ impl Platform {
         let fresh = Container {
             function: number as u32,
             node: node as u32,
+            class: None,
             epoch: free.map_or(0, |place| epoch(&self.containers[place as usize])),
             phase: Phase::Creating,
             in_service: 0,
@@ -90,16 +92,15 @@ impl Platform {
         let state = &mut self.containers[container as usize];
         state.phase = Phase::Starting;
         let (number, node) = (state.function as usize, state.node as usize);
-        self.enroll(number, node);
+        let class = self.enroll(number, node);
+        self.containers[container as usize].class = Some(class);
         let work = self.functions[number].profile.start_cpu;
-        let node_state = &mut self.nodes[node];
-        let class = node_state.class(number);
-        node_state.processor.start(self.now, class, work, Job::Start(container));
+        self.nodes[node].processor.start(self.now, class, work, Job::Start(container));
         self.watch(node);
     }
 
     /// Gives a function its class on a node.
-    fn enroll(&mut self, number: usize, node: usize) {
+    fn enroll(&mut self, number: usize, node: usize) -> ClassId {
         let state = &mut self.nodes[node];
         if state.classes.len() <= number {
             state.classes.resize(number + 1, None);
@@ -108,8 +109,8 @@ impl Platform {
             state.images.resize(number + 1, false);
         }
         state.images[number] = true;
-        if state.classes[number].is_some() {
-            return;
+        if let Some(class) = state.classes[number] {
+            return class;
         }
         let function = &mut self.functions[number];
         let slots = f64::from(self.config.slots);
@@ -121,6 +122,7 @@ impl Platform {
             .expect("weight and parallelism were checked");
         state.classes[number] = Some(class);
         function.nodes.push(node as u32);
+        class
     }
 
     /// A container begins to serve.
@@ -131,7 +133,8 @@ impl Platform {
         if state.is_draining {
             return self.remove_container(container);
         }
-        self.enroll(number, node);
+        let class = self.enroll(number, node);
+        self.containers[container as usize].class = Some(class);
         self.functions[number].idle.push(container);
         self.take_waiting(container);
     }
@@ -155,13 +158,11 @@ impl Platform {
         self.count_time(number);
         let before = self.functions[number].reserved;
         self.functions[number].reserved = memory;
-        for state in &self.containers {
-            if state.phase != Phase::Gone && state.function as usize == number {
-                let node = &mut self.nodes[state.node as usize];
-                node.reserved = node.reserved.saturating_sub(before) + memory;
-            }
+        for node in self.nodes_of_containers(number) {
+            let node = &mut self.nodes[node as usize];
+            node.reserved = node.reserved.saturating_sub(before) + memory;
         }
-        if memory < before {
+        if memory < before && self.homeless > 0 {
             self.house_the_homeless();
         }
     }
@@ -173,15 +174,12 @@ impl Platform {
             return Ok(());
         }
         let more = memory.saturating_sub(function.reserved);
-        let mut asked = vec![0u64; self.nodes.len()];
-        for state in &self.containers {
-            if state.phase != Phase::Gone && state.function as usize == number {
-                asked[state.node as usize] += 1;
-            }
-        }
-        for (node, count) in self.nodes.iter().zip(asked) {
-            let needed = Bytes::new(more.bytes().saturating_mul(count));
-            if needed > node.free() && count > 0 {
+        let mut nodes = self.nodes_of_containers(number);
+        nodes.sort_unstable();
+        for together in nodes.chunk_by(|a, b| a == b) {
+            let node = &self.nodes[together[0] as usize];
+            let needed = Bytes::new(more.bytes().saturating_mul(together.len() as u64));
+            if needed > node.free() {
                 return Err(Error::NoRoom {
                     function: function.profile.name.clone(),
                     asked: format!("{needed} more"),
@@ -190,6 +188,19 @@ impl Platform {
             }
         }
         Ok(())
+    }
+
+    /// The node of each container of a function, draining ones included.
+    fn nodes_of_containers(&self, number: usize) -> Vec<u32> {
+        let function = &self.functions[number];
+        if function.present as usize == function.containers.len() {
+            // A large platform has thousands of others.
+            let own = function.containers.iter();
+            return own.map(|container| self.containers[*container as usize].node).collect();
+        }
+        let is_own =
+            |state: &&Container| state.phase != Phase::Gone && state.function as usize == number;
+        self.containers.iter().filter(is_own).map(|state| state.node).collect()
     }
 
     /// Removes the container that is missed least: the one idle for longest, else one that

@@ -31,6 +31,8 @@ pub struct Platform {
     rng: Stream,
     now: SimTime,
     nodes: Vec<Node>,
+    /// Memory of the largest node.
+    largest: Bytes,
     functions: Vec<Function>,
     chains: Vec<Chain>,
     containers: Vec<Container>,
@@ -64,6 +66,7 @@ impl Platform {
         };
         Ok(Self {
             nodes: config.nodes.iter().map(node).collect::<Result<_>>()?,
+            largest: config.nodes.iter().map(|node| node.memory).max().unwrap_or(Bytes::ZERO),
             config,
             seeds: seeds.clone(),
             rng: seeds.stream("platform"),
@@ -313,10 +316,9 @@ impl Platform {
 
     /// Refuses an allocation that no node could ever hold, or that could never run.
     fn require_possible(&self, function: &str, allocation: Allocation) -> Result<()> {
-        let largest = self.nodes.iter().map(|node| node.memory).max().expect("there are nodes");
-        if allocation.memory > largest {
+        if allocation.memory > self.largest {
             let (function, needed) = (function.to_owned(), allocation.memory);
-            return Err(Error::LargerThanAnyNode { function, needed, largest });
+            return Err(Error::LargerThanAnyNode { function, needed, largest: self.largest });
         }
         if allocation.cpu.millicores() == 0 {
             return Err(Error::OutOfRange {

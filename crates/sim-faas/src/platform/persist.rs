@@ -74,6 +74,11 @@ impl Persist for Platform {
         }
         let containers = from.any_u64s(&format!("{name}/containers"))?;
         self.containers = containers.chunks_exact(CONTAINER_WORDS).map(read_container).collect();
+        for state in self.containers.iter_mut().filter(|state| state.phase != Phase::Gone) {
+            let classes = self.nodes.get(state.node as usize).map(|node| &node.classes);
+            let class = classes.and_then(|classes| classes.get(state.function as usize));
+            state.class = class.copied().flatten();
+        }
         self.free_containers = narrow(from.any_u64s(&format!("{name}/containers/free"))?);
         let requests = from.any_u64s(&format!("{name}/requests"))?.chunks_exact(5);
         self.requests = requests
@@ -344,6 +349,7 @@ fn read_container(words: &[u64]) -> Container {
     Container {
         function: (words[0] >> 32) as u32,
         node: words[0] as u32,
+        class: None,
         epoch: words[1] as u32,
         phase: match words[2] {
             0 => Phase::Gone,

@@ -65,6 +65,7 @@ impl Platform {
         let place = &mut self.containers[container as usize];
         let number = place.function as usize;
         let node = place.node as usize;
+        let class = place.class.expect("a container that serves has loaded its code");
         place.in_service += 1;
         place.has_served = true;
         let function = &mut self.functions[number];
@@ -90,9 +91,7 @@ impl Platform {
             }
         };
         function.in_service.push(request);
-        let node_state = &mut self.nodes[node];
-        let class = node_state.class(number);
-        node_state.processor.start(self.now, class, cpu, Job::Request(request));
+        self.nodes[node].processor.start(self.now, class, cpu, Job::Request(request));
         self.watch(node);
     }
 

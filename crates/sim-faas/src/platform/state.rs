@@ -162,6 +162,8 @@ pub(crate) enum Phase {
 pub(crate) struct Container {
     pub(crate) function: u32,
     pub(crate) node: u32,
+    /// Its function's class on its node, once it has loaded its code.
+    pub(crate) class: Option<ClassId>,
     pub(crate) epoch: u32,
     pub(crate) phase: Phase,
     pub(crate) in_service: u32,
