@@ -79,8 +79,8 @@ pub struct Finished {
 pub struct Departed {
     /// Who.
     pub agent: AgentId,
-    /// What it had learnt; nothing if its network had stopped on an error.
-    pub policy: Option<Policy>,
+    /// What it had learnt, or why its network had stopped.
+    pub policy: Result<Policy, String>,
 }
 
 /// The parts of a step, for whoever measures them.
@@ -324,7 +324,7 @@ impl Training {
         let mut departed = Vec::new();
         for member in away.extract_if(.., is_gone) {
             let net = &mut nets[member.net];
-            let policy = net.stopped.is_none().then(|| net.ppo.policy());
+            let policy = net.stopped.clone().map_or_else(|| Ok(net.ppo.policy()), Err);
             departed.push(Departed { agent: member.agent, policy });
             member.ppo_lanes.into_iter().for_each(|lane| net.ppo.close_lane(lane));
         }
@@ -404,7 +404,7 @@ impl Training {
         self.members.iter().map(|member| member.agent)
     }
 
-    /// Why an agent that is there learns no more, if it does not.
+    /// Why an agent learns no more, if it does not.
     pub fn stopped(&self, agent: AgentId) -> Option<&str> {
         self.net_of(agent)?.stopped.as_deref()
     }
@@ -415,8 +415,11 @@ impl Training {
     }
 
     fn net_of(&self, agent: AgentId) -> Option<&Net> {
-        let index = self.members.binary_search_by_key(&agent, |member| member.agent).ok()?;
-        Some(&self.nets[self.members[index].net])
+        let of = |members: &[Member]| {
+            let index = members.binary_search_by_key(&agent, |member| member.agent).ok()?;
+            Some(members[index].net)
+        };
+        of(&self.members).or_else(|| of(&self.away)).map(|net| &self.nets[net])
     }
 
     /// What the agents play in.
