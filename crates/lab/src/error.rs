@@ -165,6 +165,9 @@ pub enum Error {
     /// A serverless world that cannot be.
     #[error(transparent)]
     Faas(#[from] homeostat_sim_faas::Error),
+    /// A team that cannot be trained.
+    #[error(transparent)]
+    Team(#[from] homeostat_simppo::Error),
     /// A policy that cannot be.
     #[error(transparent)]
     Policy(#[from] homeostat_decide::Error),
