@@ -132,6 +132,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
                         | homeostat_env::Error::ManyAgents { .. }
                         | homeostat_env::Error::MalformedId { .. }
                 )
+                | Error::Training(homeostat_simppo::Error::Setting { .. })
                 | Error::Learner(
                     homeostat_rl::Error::Unsuited { .. }
                         | homeostat_rl::Error::Network(_)

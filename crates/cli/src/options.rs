@@ -12,7 +12,8 @@ const MOST: u64 = i64::MAX as u64;
 /// Where settings come from.
 #[derive(Args, Clone, Default)]
 pub(crate) struct SettingOptions {
-    /// ppo, dqn, ddpg, q-learning or reinforce.
+    /// ppo, dqn, ddpg, q-learning or reinforce; or the method of a team of agents that share a
+    /// world: simppo, simppo+, s-rl, il-rl, cpq-rl, ma-ppo (`homeostat config teams` lists all).
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithm: Option<String>,
     /// The environment; `homeostat env list` shows all.

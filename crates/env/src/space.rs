@@ -102,6 +102,19 @@ impl Space {
         }
     }
 
+    /// What an agent does that does not decide. Choice 0, which the scaling worlds read as
+    /// "change nothing"; of several questions the middle choice, since their answers are no
+    /// changes but set-points; in a box the point nearest to zero.
+    pub fn hold(&self) -> Action {
+        match self {
+            Self::Discrete(_) => Action::Discrete(0),
+            Self::MultiDiscrete(n) => Action::MultiDiscrete(n.iter().map(|n| n / 2).collect()),
+            Self::Box { low, high } => Action::Continuous(
+                low.iter().zip(high).map(|(low, high)| 0.0_f32.clamp(*low, *high)).collect(),
+            ),
+        }
+    }
+
     /// A random action of this space: uniform where both ends are finite, else
     /// normal around zero or exponential from the finite end, as Gymnasium samples.
     pub fn sample(&self, rng: &mut Stream) -> Action {
@@ -170,6 +183,18 @@ mod tests {
             for _ in 0..20 {
                 prop_assert!(space.contains(&space.sample(&mut rng)));
             }
+        }
+    }
+
+    #[test]
+    fn holding_is_an_action_of_every_space() {
+        for space in [
+            Space::Discrete(3),
+            Space::MultiDiscrete(vec![1, 2, 5]),
+            Space::uniform_box(2, -1.0, 1.0),
+            Space::Box { low: vec![0.5, f32::NEG_INFINITY], high: vec![f32::INFINITY, -2.0] },
+        ] {
+            assert!(space.contains(&space.hold()), "{space}");
         }
     }
 

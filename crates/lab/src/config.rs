@@ -6,9 +6,10 @@ use std::fmt;
 
 use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
-use homeostat_rl::{Algorithm, AlgorithmConfig, presets};
+use homeostat_rl::{Algorithm, AlgorithmConfig, PpoConfig, presets};
 use homeostat_sim_faas::FaasConfig;
-use serde::Deserialize;
+use homeostat_simppo::Method;
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::worlds::{CHAINS, is_faas};
@@ -30,6 +31,8 @@ pub enum Source {
     Default,
     /// A preset.
     Preset(String),
+    /// The method of a team.
+    Method(String),
     /// A file.
     File(String),
     /// An environment variable.
@@ -43,6 +46,7 @@ impl fmt::Display for Source {
         match self {
             Self::Default => f.write_str("default"),
             Self::Preset(name) => write!(f, "preset {name}"),
+            Self::Method(name) => write!(f, "method {name}"),
             Self::File(path) => write!(f, "file {path}"),
             Self::Environment(variable) => write!(f, "environment {variable}"),
             Self::Flag(flag) => write!(f, "flag {flag}"),
@@ -81,21 +85,24 @@ impl Settings {
         this
     }
 
-    /// All layers, the preset they name included.
+    /// All layers, the method and the preset they name included.
     pub fn resolve(layers: &UserLayers) -> Result<Self> {
         let mut user = Self::defaults();
         user.apply_user(layers)?;
-        let preset = user.preset()?;
-        let Some(preset) = preset else { return Ok(user) };
-        // The preset lies under what the user gave: start again with it below.
+        let (method, preset) = (user.method(), user.preset()?);
+        // Both lie under what the user gave: start again with them below.
         let mut settings = Self::defaults();
-        settings.apply_preset(&preset)?;
+        if let Some(method) = &method {
+            settings.apply_method(method, user.word("run.preset") != OFF)?;
+        }
+        if let Some(preset) = &preset {
+            settings.apply_preset(preset)?;
+        }
         settings.apply_user(layers)?;
-        settings.apply(
-            "run.preset",
-            Value::String(preset.name.to_owned()),
-            user.source("run.preset"),
-        )?;
+        if let Some(preset) = preset {
+            let name = Value::String(preset.name.to_owned());
+            settings.apply("run.preset", name, user.source("run.preset"))?;
+        }
         Ok(settings)
     }
 
@@ -110,15 +117,18 @@ impl Settings {
     /// [`Settings::iter`] without the settings of algorithms and worlds that this run does
     /// not use.
     pub fn used(&self) -> impl Iterator<Item = (&str, &Value, &Source)> {
-        let word = |key: &str| self.values[key].0.as_str().unwrap_or_default();
-        let (algorithm, env) = (word("run.algorithm"), word("run.env"));
+        let (algorithm, env) = (self.word("run.algorithm"), self.word("run.env"));
+        let is_team = self.method().is_some();
         self.iter().filter(move |(key, ..)| {
             let (section, _) = section_and_name(key);
             let is_of_the_world = match *key {
                 "faas.chains" => env == CHAINS,
                 _ => section == "faas" && is_faas(env),
             };
-            section == "run" || section == algorithm || is_of_the_world
+            let is_of_the_team =
+                is_team && *key != TEAM_LANES && (section == TEAM || section == "ppo");
+            let is_of_the_algorithm = section == algorithm && !is_team;
+            section == "run" || is_of_the_algorithm || is_of_the_team || is_of_the_world
         })
     }
 
@@ -139,21 +149,33 @@ impl Settings {
     /// Reads and checks every value.
     pub fn validate(&self) -> Result<RunConfig> {
         let run: RawRun = self.section("run")?;
-        let algorithm = self.algorithm(&run.algorithm)?;
-        let config = match algorithm {
-            Algorithm::Ppo => AlgorithmConfig::Ppo(self.section("ppo")?),
-            Algorithm::Dqn => AlgorithmConfig::Dqn(self.section("dqn")?),
-            Algorithm::Ddpg => AlgorithmConfig::Ddpg(self.section("ddpg")?),
-            Algorithm::QLearning => AlgorithmConfig::QLearning(self.section("q-learning")?),
-            Algorithm::Reinforce => AlgorithmConfig::Reinforce(self.section("reinforce")?),
+        let team = self.method().map(|preset| self.team(preset)).transpose()?;
+        let config = match &team {
+            Some(_) => AlgorithmConfig::Ppo(self.team_ppo()?),
+            None => self.algorithm_config(self.algorithm(&run.algorithm)?)?,
         };
         config.validate().map_err(|error| self.with_source(error))?;
+        let copies = match &team {
+            Some(team) => Copies { key: TEAM_WORLDS.to_owned(), count: team.method.worlds },
+            None => Copies {
+                key: format!("{}.lanes", config.algorithm().name()),
+                count: config.lanes(),
+            },
+        };
         let faas: FaasConfig = self.section("faas")?;
         let worlds = Worlds::new(&run.env, &faas).map_err(|error| self.of_a_world(error))?;
         let shared_by = match worlds.make_multi_agent(&run.env) {
-            Ok(world) => Some(self.agents_that_share(world, &config)?),
+            Ok(world) => Some(self.agents_that_share(world, &copies)?),
             Err(_) => worlds.make(&run.env, 0).map(|_| None)?,
         };
+        if let (Some(team), None) = (&team, shared_by) {
+            let reason = format!(
+                "{} trains agents that share a world, and this one is for a single agent: take \
+                 faas/fleet-v1 or faas/fleet-v2",
+                team.name
+            );
+            return Err(self.out_of_range("run.env", &reason));
+        }
         for (key, value) in [
             ("run.agents", run.agents),
             ("run.steps", run.steps),
@@ -190,7 +212,7 @@ impl Settings {
             })?,
         };
         // Agents play whole rows of lanes: a budget is rounded up to them.
-        let lanes = config.lanes() as u64;
+        let lanes = copies.count as u64;
         let whole = |key: &str, steps: u64| {
             let rounded = steps.checked_next_multiple_of(lanes);
             rounded.ok_or_else(|| self.out_of_range(key, "it must leave room for whole lanes"))
@@ -215,24 +237,20 @@ impl Settings {
             identity: resolved.identity(),
             toml: resolved.to_toml(),
             algorithm: config,
+            team,
         })
     }
 
     /// How many agents begin in a shared world. It says so itself; whoever sets another
     /// number is told.
-    fn agents_that_share(
-        &self,
-        mut world: Box<dyn MultiAgentEnv>,
-        algorithm: &AlgorithmConfig,
-    ) -> Result<u64> {
+    fn agents_that_share(&self, mut world: Box<dyn MultiAgentEnv>, copies: &Copies) -> Result<u64> {
         let id = world.spec().id.to_string();
-        let lanes = format!("{}.lanes", algorithm.algorithm().name());
         let is_open = world.possible_agents().is_none();
-        if is_open && algorithm.lanes() > 1 {
+        if is_open && copies.count > 1 {
             let reason = format!(
-                "agents of {id} come and go, and those of two lanes would differ: it must be 1"
+                "agents of {id} come and go, and those of two copies would differ: it must be 1"
             );
-            return Err(self.out_of_range(&lanes, &reason));
+            return Err(self.out_of_range(&copies.key, &reason));
         }
         world.reset(Some(0))?;
         let agents = world.agents().len() as u64;
@@ -278,15 +296,39 @@ impl Settings {
 
     fn apply_preset(&mut self, preset: &presets::Preset) -> Result<()> {
         let section = preset.config.algorithm().name();
-        let table = match &preset.config {
-            AlgorithmConfig::Ppo(config) => Table::try_from(config),
-            AlgorithmConfig::Dqn(config) => Table::try_from(config),
-            AlgorithmConfig::Ddpg(config) => Table::try_from(config),
-            AlgorithmConfig::QLearning(config) => Table::try_from(config),
-            AlgorithmConfig::Reinforce(config) => Table::try_from(config),
-        }
-        .expect("settings are plain values");
         let source = Source::Preset(preset.name.to_owned());
+        match &preset.config {
+            AlgorithmConfig::Ppo(config) => self.apply_section(section, config, &source),
+            AlgorithmConfig::Dqn(config) => self.apply_section(section, config, &source),
+            AlgorithmConfig::Ddpg(config) => self.apply_section(section, config, &source),
+            AlgorithmConfig::QLearning(config) => self.apply_section(section, config, &source),
+            AlgorithmConfig::Reinforce(config) => self.apply_section(section, config, &source),
+        }?;
+        self.apply("run.algorithm", Value::String(section.to_owned()), source)
+    }
+
+    /// How a team learns, where, and with which numbers.
+    fn apply_method(
+        &mut self,
+        preset: &homeostat_simppo::Preset,
+        with_numbers: bool,
+    ) -> Result<()> {
+        let source = Source::Method(preset.name.to_owned());
+        self.apply_section(TEAM, &preset.method, &source)?;
+        if with_numbers {
+            self.apply_section("ppo", &preset.ppo, &source)?;
+        }
+        self.apply("run.env", Value::String(preset.env.to_owned()), source)
+    }
+
+    /// Every setting of a section; what `config` leaves out is off.
+    fn apply_section(
+        &mut self,
+        section: &str,
+        config: &impl Serialize,
+        source: &Source,
+    ) -> Result<()> {
+        let table = Table::try_from(config).expect("settings are plain values");
         let keys: Vec<_> = self
             .order
             .iter()
@@ -298,13 +340,58 @@ impl Settings {
             let value = table.get(name).map_or(Value::String(OFF.to_owned()), shorten_floats);
             self.apply(&key, value, source.clone())?;
         }
-        self.apply("run.algorithm", Value::String(section.to_owned()), source)
+        Ok(())
+    }
+
+    /// The method of a team, if the algorithm is the name of one.
+    fn method(&self) -> Option<homeostat_simppo::Preset> {
+        homeostat_simppo::Preset::by_name(self.word("run.algorithm"))
+    }
+
+    fn word(&self, key: &str) -> &str {
+        self.values[key].0.as_str().unwrap_or_default()
+    }
+
+    fn team(&self, preset: homeostat_simppo::Preset) -> Result<TeamMethod> {
+        let method: Method = self.section(TEAM)?;
+        method.validate().map_err(|error| match error {
+            homeostat_simppo::Error::Setting { setting, need, .. } => {
+                self.out_of_range(setting, &format!("it must be {need}"))
+            }
+            other => other.into(),
+        })?;
+        Ok(TeamMethod { name: preset.name, method })
+    }
+
+    /// How each network of a team learns. It has as many lanes as it plays for agents in
+    /// copies of the world: whoever sets another number is told.
+    fn team_ppo(&self) -> Result<PpoConfig> {
+        let (lanes, source) = &self.values[TEAM_LANES];
+        let is_asked = !matches!(source, Source::Default | Source::Preset(_) | Source::Method(_));
+        if is_asked && lanes.as_integer() != Some(1) {
+            let reason = format!("a team plays {TEAM_WORLDS} copies of the world: leave it out");
+            return Err(self.out_of_range(TEAM_LANES, &reason));
+        }
+        Ok(PpoConfig { lanes: 1, ..self.section("ppo")? })
+    }
+
+    fn algorithm_config(&self, algorithm: Algorithm) -> Result<AlgorithmConfig> {
+        Ok(match algorithm {
+            Algorithm::Ppo => AlgorithmConfig::Ppo(self.section("ppo")?),
+            Algorithm::Dqn => AlgorithmConfig::Dqn(self.section("dqn")?),
+            Algorithm::Ddpg => AlgorithmConfig::Ddpg(self.section("ddpg")?),
+            Algorithm::QLearning => AlgorithmConfig::QLearning(self.section("q-learning")?),
+            Algorithm::Reinforce => AlgorithmConfig::Reinforce(self.section("reinforce")?),
+        })
     }
 
     fn preset(&self) -> Result<Option<presets::Preset>> {
         let run: RawRun = self.section("run")?;
+        let is_team = self.method().is_some();
         match run.preset.as_str() {
             OFF => Ok(None),
+            // A method has numbers of its own.
+            "auto" if is_team => Ok(None),
             "auto" => Ok(presets::for_task(self.algorithm(&run.algorithm)?, &run.env)),
             name => {
                 let preset = presets::by_name(name).ok_or_else(|| {
@@ -318,10 +405,11 @@ impl Settings {
                 // A preset of another algorithm than the one asked for would be ignored.
                 let asked = self.source("run.algorithm");
                 let own = preset.config.algorithm();
-                if asked != Source::Default && run.algorithm != own.name() {
+                let taken = if is_team { Algorithm::Ppo.name() } else { &run.algorithm };
+                if asked != Source::Default && taken != own.name() {
                     return Err(self.out_of_range(
                         "run.preset",
-                        &format!("it is a preset of {}, not of {}", own.name(), run.algorithm),
+                        &format!("it is a preset of {}, not of {taken}", own.name()),
                     ));
                 }
                 Ok(Some(preset))
@@ -366,27 +454,38 @@ impl Settings {
         })
     }
 
-    /// The setting that made a section unreadable: the one that is not of the
-    /// default's type, or the only one that is not a default.
+    /// The setting that made a section unreadable: the one that the reason names, whose value
+    /// it names, or that is not of the default's type; those that the user gave first.
     fn culprit(&self, section: &str, table: &Table, reason: &str) -> Option<String> {
         let defaults = Self::defaults();
-        let changed: Vec<_> = table
+        let mut changed: Vec<_> = table
             .keys()
             .map(|name| format!("{section}.{name}"))
             .filter(|key| self.source(key) != Source::Default)
             .collect();
+        changed
+            .sort_by_key(|key| matches!(self.source(key), Source::Preset(_) | Source::Method(_)));
+        let names = |text: &str| reason.contains(&format!("`{text}`"));
+        let text_of = |key: &String| {
+            let value = &self.values[key].0;
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        };
+        let by_name = changed.iter().find(|key| names(&key[section.len() + 1..]));
+        let by_value = changed.iter().find(|key| names(&text_of(key)));
         let by_type =
             changed.iter().find(|key| !same_type(&self.values[*key].0, &defaults.values[*key].0));
-        let by_name =
-            changed.iter().find(|key| reason.contains(&format!("`{}`", &key[section.len() + 1..])));
-        by_name.or(by_type).or(changed.first()).cloned()
+        by_name.or(by_value).or(by_type).or(changed.first()).cloned()
     }
 
     fn algorithm(&self, name: &str) -> Result<Algorithm> {
         Algorithm::by_name(name).ok_or_else(|| {
             let names = Algorithm::ALL.map(Algorithm::name);
-            let hint = nearest(name, names.into_iter());
-            self.out_of_range("run.algorithm", &format!("there are {}{hint}", names.join(", ")))
+            let teams = homeostat_simppo::Preset::all();
+            let teams: Vec<_> = teams.iter().map(|preset| preset.name).collect();
+            let hint = nearest(name, names.into_iter().chain(teams.iter().copied()));
+            let (names, teams) = (names.join(", "), teams.join(", "));
+            let expected = format!("there are {names}, and for teams {teams}{hint}");
+            self.out_of_range("run.algorithm", &expected)
         })
     }
 
@@ -439,6 +538,26 @@ impl Settings {
     }
 }
 
+/// The section of teams, and its setting that takes the place of lanes.
+const TEAM: &str = "simppo";
+const TEAM_WORLDS: &str = "simppo.worlds";
+const TEAM_LANES: &str = "ppo.lanes";
+
+/// How many copies of a world are played at once, and the setting that says so.
+struct Copies {
+    key: String,
+    count: usize,
+}
+
+/// How a team of agents learns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TeamMethod {
+    /// The name that was asked for.
+    pub name: &'static str,
+    /// The method of that name, with the settings that were changed.
+    pub method: Method,
+}
+
 /// A validated run.
 #[derive(Debug, Clone)]
 pub struct RunConfig {
@@ -460,12 +579,21 @@ pub struct RunConfig {
     pub threads: Option<usize>,
     /// Kernel of the networks.
     pub kernel: Kernel,
-    /// Algorithm and its settings.
+    /// Algorithm and its settings; of each network, if agents learn as a team.
     pub algorithm: AlgorithmConfig,
+    /// How agents learn as a team, if they do.
+    pub team: Option<TeamMethod>,
     /// The same as text, for the run folder.
     pub toml: String,
     /// The settings that make this run and no other: all but budget, rhythm and threads.
     pub identity: BTreeMap<String, String>,
+}
+
+impl RunConfig {
+    /// What was asked to learn: an algorithm, or the method of a team.
+    pub fn algorithm_name(&self) -> &'static str {
+        self.team.as_ref().map_or(self.algorithm.algorithm().name(), |team| team.name)
+    }
 }
 
 /// Settings that a run may change when it goes on.
@@ -595,9 +723,67 @@ mod tests {
             let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
             assert_eq!(config.algorithm, algorithm.default_config());
         }
+        let method: Method = Settings::defaults().section(TEAM).unwrap();
+        assert_eq!(method, Method::default());
         let flags = vec![flag("run.env", "faas/function-v1")];
         let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
         assert_eq!(config.worlds.faas().unwrap().config(), &FaasConfig::default());
+    }
+
+    #[test]
+    fn every_method_arrives_unchanged_with_its_environment() {
+        for preset in homeostat_simppo::Preset::all() {
+            let flags = vec![flag("run.algorithm", preset.name)];
+            let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+            assert_eq!(config.algorithm, AlgorithmConfig::Ppo(preset.ppo), "{}", preset.name);
+            let team = TeamMethod { name: preset.name, method: preset.method };
+            assert_eq!((config.team, config.env.as_str()), (Some(team), preset.env));
+        }
+        // The same words name presets, and those are for agents that learn by themselves.
+        let flags = vec![flag("run.preset", "simppo"), flag("run.env", "faas/fleet-v1")];
+        let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+        assert_eq!((config.team.as_ref(), config.algorithm_name()), (None, "ppo"));
+    }
+
+    #[test]
+    fn the_settings_of_a_team_have_sources_and_read_back() {
+        let flags = vec![
+            flag("run.algorithm", "simppo+"),
+            flag("simppo.worlds", "2"),
+            flag("ppo.clip", "0.1"),
+            flag("faas.functions", "3"),
+        ];
+        let settings = Settings::resolve(&UserLayers { flags, ..UserLayers::default() }).unwrap();
+        let check = |key: &str, expect: Option<(&str, &str)>| {
+            let found = settings.used().find(|(name, ..)| *name == key);
+            let found = found.map(|(_, value, source)| (value.to_string(), source.to_string()));
+            let expect = expect.map(|(value, source)| (value.to_owned(), source.to_owned()));
+            assert_eq!(found, expect, "{key}");
+        };
+        check("simppo.worlds", Some(("2", "flag --set simppo.worlds")));
+        check("simppo.sharing", Some(("\"all\"", "method simppo+")));
+        check("ppo.gamma", Some(("0.9", "method simppo+")));
+        check("ppo.clip", Some(("0.1", "flag --set ppo.clip")));
+        check("run.env", Some(("\"faas/fleet-v2\"", "method simppo+")));
+        check("run.algorithm", Some(("\"simppo+\"", "flag --set run.algorithm")));
+        check("ppo.lanes", None);
+        check("dqn.double", None);
+        let first = settings.validate().unwrap();
+        assert_eq!(first.identity["simppo.worlds"], "2");
+        let file = Some(("config.toml".to_owned(), first.toml.clone()));
+        let second = resolve(UserLayers { file, ..UserLayers::default() }).unwrap();
+        assert_eq!(
+            (second.algorithm, second.team, second.toml, second.identity),
+            (first.algorithm, first.team, first.toml, first.identity)
+        );
+        // A preset of PPO lends its numbers, "off" the plain ones; the method stays.
+        for (preset, minibatch) in [("s-rl", 10), ("off", 64)] {
+            let flags = vec![flag("run.algorithm", "simppo"), flag("run.preset", preset)];
+            let config = resolve(UserLayers { flags, ..UserLayers::default() }).unwrap();
+            let AlgorithmConfig::Ppo(ppo) = &config.algorithm else { panic!("it is PPO") };
+            assert_eq!((ppo.minibatch, ppo.lanes), (minibatch, 1));
+            assert_eq!(config.team.unwrap().method, Method::default());
+        }
     }
 
     #[test]
@@ -679,6 +865,36 @@ mod tests {
             "it is a preset of ppo, not of dqn",
         );
         check(flags(&[("run.kernel", "avx1024")]), "this machine has");
+        let team = |key, value| flags(&[("run.algorithm", "simppo"), (key, value)]);
+        check(flags(&[("run.algorithm", "simpo")]), "did you mean `simppo`?");
+        check(
+            team("simppo.pay", "mean"),
+            "cannot use simppo.pay (from flag --set simppo.pay): unknown variant `mean`, expected \
+             one of `own`, `team`, `total`",
+        );
+        check(team("simppo.sharing", "3"), "cannot use simppo.sharing (from flag");
+        check(
+            team("simppo.worlds", "0"),
+            "simppo.worlds = 0 (from flag --set simppo.worlds) is out of range: it must lie from 1",
+        );
+        check(team("simppo.worlds", "-1"), "cannot use simppo.worlds (from flag");
+        check(team("simppo.wolrds", "2"), "did you mean `simppo.worlds`?");
+        check(
+            team("ppo.lanes", "4"),
+            "ppo.lanes = 4 (from flag --set ppo.lanes) is out of range: a team plays simppo.worlds",
+        );
+        check(
+            team("run.env", "classic/cartpole-v1"),
+            "run.env = \"classic/cartpole-v1\" (from flag --set run.env) is out of range: simppo \
+             trains agents that share a world",
+        );
+        check(team("run.env", "faas/flet-v1"), "did you mean `faas/fleet-v1`?");
+        check(team("run.preset", "firm"), "it is a preset of ddpg, not of ppo");
+        check(
+            flags(&[("run.algorithm", "simppo+"), ("faas.churn", "0.1")]),
+            "simppo.worlds = 4 (from method simppo+) is out of range: agents of faas/fleet-v2 come \
+             and go, and those of two copies would differ: it must be 1",
+        );
         let environment = vec![("HOMEOSTAT_PPO_CLIPP".to_owned(), "1".to_owned())];
         check(
             UserLayers { environment, ..UserLayers::default() },

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use homeostat_core::{AgentId, SeedTree};
 use homeostat_rl::{Workspace, for_each_agent};
 
-use crate::shared_lane::hold;
 use crate::{Candidate, Error, Evaluation, EvaluationConfig, Result, Worlds};
 
 /// Plays all policies in one world, each as the agent that learnt it. Episodes are
@@ -80,7 +79,7 @@ impl Stage<'_> {
         let mut draws: Vec<_> = self.candidates.iter().map(stream).collect();
         let mut world = self.worlds.make_multi_agent(self.env)?;
         world.reset(Some(seeds.seed("world")))?;
-        let still = hold(&world.spec().action);
+        let still = world.spec().action.hold();
         let mut actions = Vec::new();
         let mut parts = vec![None; self.candidates.len()];
         while !world.agents().is_empty() {

@@ -48,7 +48,8 @@ pub struct AgentRound {
     pub recent_return: Option<f64>,
     /// Mean length of the episodes finished in this round.
     pub round_length: Option<f64>,
-    /// Mean figures of the updates in this round.
+    /// Mean figures of the updates in this round; of a team's agents also the mean of what they
+    /// were paid in an episode.
     pub figures: Vec<(&'static str, f64)>,
     /// Why the agent stopped, if it did.
     pub stopped: Option<String>,
@@ -70,6 +71,8 @@ pub(crate) struct Ledger {
 #[derive(Debug, Clone, Default)]
 struct Round {
     finished: Vec<EpisodeSummary>,
+    /// What each of them paid, where that is not its return.
+    paid: Vec<f64>,
     updates: u64,
     figures: Vec<(&'static str, f64)>,
 }
@@ -94,6 +97,12 @@ impl Ledger {
         if self.recent.len() > RECENT_EPISODES {
             self.recent.pop_front();
         }
+    }
+
+    /// An episode of an agent that learns from something else than its own rewards.
+    pub(crate) fn finish_paid(&mut self, episode: EpisodeSummary, paid_return: f64) {
+        self.finish(episode);
+        self.round.paid.push(paid_return);
     }
 
     /// Adds up the figures of an update; the report divides by their number.
@@ -124,6 +133,11 @@ impl Ledger {
             (count > 0).then(|| values.sum::<f64>() / count as f64)
         };
         let finished = &round.finished;
+        let updates = round.figures.iter();
+        let mut figures: Vec<_> =
+            updates.map(|(name, sum)| (*name, sum / round.updates as f64)).collect();
+        let paid = mean(&mut round.paid.iter().copied(), round.paid.len());
+        figures.extend(paid.map(|paid| ("paid_return_mean", paid)));
         AgentRound {
             agent: self.agent,
             step: self.step,
@@ -137,11 +151,7 @@ impl Ledger {
                 &mut finished.iter().map(|episode| episode.length as f64),
                 finished.len(),
             ),
-            figures: round
-                .figures
-                .iter()
-                .map(|(name, sum)| (*name, sum / round.updates as f64))
-                .collect(),
+            figures,
             stopped: self.stopped.clone(),
         }
     }

@@ -11,6 +11,7 @@ mod candidates;
 mod checkpoint;
 pub mod compare;
 mod config;
+mod coordinated_worlds;
 mod curves;
 mod error;
 mod evaluate;
@@ -37,7 +38,7 @@ mod worlds;
 
 pub use candidates::load_candidates;
 pub use checkpoint::Checkpoint;
-pub use config::{DEFAULT_TOML, RunConfig, Settings, Source, UserLayers, nearest};
+pub use config::{DEFAULT_TOML, RunConfig, Settings, Source, TeamMethod, UserLayers, nearest};
 pub use curves::{Curve, draw_curves, read_curves};
 pub use error::{Error, Result};
 pub use evaluate::{Candidate, Evaluation, EvaluationConfig, evaluate};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use homeostat_env::{Action, MultiAgentEnv, Space};
+use homeostat_env::{Action, MultiAgentEnv};
 use homeostat_rl::Outcome;
 
 use crate::Result;
@@ -93,34 +93,5 @@ impl LaneTable {
     /// What the agent at `place` sees now.
     pub(crate) fn obs(&self, place: usize) -> &[f32] {
         &self.obs[place * self.width..][..self.width]
-    }
-}
-
-/// The action of an agent that no longer decides: choice 0, which the scaling worlds read as
-/// "change nothing"; in a box the point nearest to zero.
-pub(crate) fn hold(space: &Space) -> Action {
-    match space {
-        Space::Discrete(_) => Action::Discrete(0),
-        Space::MultiDiscrete(choices) => Action::MultiDiscrete(vec![0; choices.len()]),
-        Space::Box { low, high } => Action::Continuous(
-            low.iter().zip(high).map(|(low, high)| 0.0_f32.clamp(*low, *high)).collect(),
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn holding_is_an_action_of_every_space() {
-        for space in [
-            Space::Discrete(3),
-            Space::MultiDiscrete(vec![2, 5]),
-            Space::uniform_box(2, -1.0, 1.0),
-            Space::Box { low: vec![0.5, f32::NEG_INFINITY], high: vec![f32::INFINITY, -2.0] },
-        ] {
-            assert!(space.contains(&hold(&space)), "{space}");
-        }
     }
 }

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use crate::config::RunConfig;
 use crate::ledger::{AgentRound, Ledger, TIMED_ONE_IN, TimeSplit};
-use crate::shared_lane::{LaneTable, hold};
+use crate::shared_lane::LaneTable;
 use crate::trainer::{Company, refuse_what_does_not_fit};
 use crate::{Error, Result};
 
@@ -101,7 +101,7 @@ impl SharedWorlds {
         let spec = worlds[0].spec().clone();
         let mut this = Self {
             kernel: config.kernel,
-            hold: hold(&spec.action),
+            hold: spec.action.hold(),
             nursery: Nursery { algorithm: config.algorithm.clone(), spec, seeds },
             lanes,
             step: 0,
@@ -228,7 +228,7 @@ impl Nursery {
             ledger: Ledger::new(agent),
             learner,
             obs: vec![0.0; lanes * self.spec.observation.len()],
-            actions: vec![hold(&self.spec.action); lanes],
+            actions: vec![self.spec.action.hold(); lanes],
             running: vec![EpisodeSummary { episode_return: 0.0, length: 0 }; lanes],
             place: None,
             acted_at: None,

@@ -1,7 +1,8 @@
 //! Learners and worlds brought together: a fleet of agents, advanced round by round.
 //!
-//! Agents play apart, each in worlds of its own, or together in worlds that they share;
-//! which of the two follows from the environment.
+//! Agents play apart, each in worlds of its own, or together in worlds that they share; which of
+//! the two follows from the environment. Those that share a world learn each by itself, or as a
+//! team.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use homeostat_rl::Policy;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::RunConfig;
+use crate::coordinated_worlds::CoordinatedWorlds;
 use crate::ledger::{AgentRound, Ledger, TimeSplit};
 use crate::separate_worlds::SeparateWorlds;
 use crate::shared_worlds::SharedWorlds;
@@ -55,6 +57,7 @@ impl Trainer {
     /// on how many others there are.
     pub fn new(config: &RunConfig) -> Result<Self> {
         let company: Box<dyn Company> = match config.worlds.make_multi_agent(&config.env) {
+            Ok(_) if config.team.is_some() => Box::new(CoordinatedWorlds::new(config)?),
             Ok(_) => Box::new(SharedWorlds::new(config, &|| {
                 Ok(config.worlds.make_multi_agent(&config.env)?)
             })?),

@@ -81,7 +81,7 @@ impl Training {
         folder.write("config.toml", config.toml.as_bytes())?;
         let facts = json!({
             "homeostat": env!("CARGO_PKG_VERSION"),
-            "algorithm": config.algorithm.algorithm().name(),
+            "algorithm": config.algorithm_name(),
             "env": config.env,
             "seed": config.seed,
             "agents": config.agents,
@@ -257,7 +257,7 @@ impl Training {
         };
         let figures = json!({
             "status": status,
-            "algorithm": self.config.algorithm.algorithm().name(),
+            "algorithm": self.config.algorithm_name(),
             "env": self.config.env,
             "seed": self.config.seed,
             "agents": agents.len(),

@@ -3,6 +3,7 @@
 
 use homeostat_env::{Env, EnvSpec, Error as EnvError, MultiAgentEnv, unknown_id};
 use homeostat_sim_faas::{FaasConfig, FaasPlan};
+use homeostat_simppo::Kind;
 
 use crate::Result;
 
@@ -65,6 +66,16 @@ impl Worlds {
         specs.extend(homeostat_sim_faas::specs(&self.faas_config));
         specs.sort_by(|a, b| a.id.cmp(&b.id));
         specs
+    }
+
+    /// The kind of each task of a shared world, found by probing its functions; nothing where
+    /// there are no functions to probe.
+    pub fn kinds(&self, id: &str) -> Result<Vec<Kind>> {
+        let Some(plan) = &self.faas else { return Ok(Vec::new()) };
+        let plan = if id == CHAINS { plan.chained()? } else { plan };
+        let contention = plan.platform().contention;
+        let kinds = plan.functions().map(|(profile, _)| Kind::probe(profile, contention));
+        Ok(kinds.collect::<Result<_, _>>()?)
     }
 
     /// The serverless plan, if there is one.

@@ -23,6 +23,10 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Io];
 
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self::ALL[(number as usize).min(Self::ALL.len() - 1)]
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

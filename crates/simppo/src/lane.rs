@@ -147,7 +147,7 @@ impl Lane {
             per: rules.per,
         };
         company.look(rules.method.view, &mut self.last_seen);
-        let turn = self.turn;
+        let turn = self.turn.map(|place| (place, self.agents[place]));
         self.begins = world.agents().is_empty();
         if self.begins {
             world.reset(None)?;
@@ -162,9 +162,11 @@ impl Lane {
             self.last_seen.clone_from(&self.seen);
             self.take_turns(rules);
         }
-        // Whoever waits next has to be content with what its next state promises.
-        if let Some(turn) = turn.filter(|turn| self.turn != Some(*turn)) {
-            self.last[turn].truncated |= !self.last[turn].terminated;
+        // Whoever waits next has to be content with what its next state promises. Places move
+        // when somebody leaves, so it is the agent that is looked for.
+        let next = self.turn.map(|place| self.agents[place]);
+        if let Some((place, _)) = turn.filter(|(_, agent)| next != Some(*agent)) {
+            self.last[place].truncated |= !self.last[place].terminated;
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 use homeostat_rl::{AdvantageNormalisation, PpoConfig, Schedule, presets};
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, Result};
+
 /// How a team learns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +72,23 @@ pub enum Order {
     /// One agent in each step, the one whose objective is kept worst; the others hold.
     Queue,
 }
+
+impl Method {
+    /// Refuses settings outside their range.
+    pub fn validate(&self) -> Result<()> {
+        if (1..=MOST_WORLDS).contains(&self.worlds) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "simppo.worlds",
+            need: format!("from 1 to {MOST_WORLDS}"),
+            value: self.worlds.to_string(),
+        })
+    }
+}
+
+/// More copies of a world than any machine has use for.
+const MOST_WORLDS: usize = 1024;
 
 impl Default for Method {
     fn default() -> Self {

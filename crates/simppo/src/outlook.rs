@@ -129,23 +129,51 @@ impl Company<'_> {
 fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
     let count = states.len() / width;
     let mut sums = vec![0.0_f64; width];
+    // What is no number stops the agent that sees it, not those that see that agent.
+    let finite = |figure: &f32| if figure.is_finite() { f64::from(*figure) } else { 0.0 };
     for row in states.chunks_exact(width) {
-        sums.iter_mut().zip(row).for_each(|(sum, figure)| *sum += f64::from(*figure));
+        sums.iter_mut().zip(row).for_each(|(sum, figure)| *sum += finite(figure));
     }
     let others = count.saturating_sub(1).max(1) as f64;
     for row in states.chunks_exact(width) {
-        let means =
-            sums.iter().zip(row).map(|(sum, own)| ((sum - f64::from(*own)) / others) as f32);
+        let means = sums.iter().zip(row).map(|(sum, own)| ((sum - finite(own)) / others) as f32);
         out.extend(means);
     }
 }
 
-/// What everybody learns from.
+/// What everybody learns from. A reward that is no number stays with its agent, which it stops:
+/// the others are paid as if that one were not there.
 pub(crate) fn pay(pay: Pay, rewards: &mut [f64]) {
-    let sum: f64 = rewards.iter().sum();
-    match pay {
-        Pay::Own => {}
-        Pay::Team => rewards.fill(sum / rewards.len().max(1) as f64),
-        Pay::Total => rewards.fill(sum),
+    let finite = rewards.iter().filter(|reward| reward.is_finite());
+    let (count, sum) = finite.fold((0, 0.0), |(count, sum), reward| (count + 1, sum + reward));
+    let paid = match pay {
+        Pay::Own => return,
+        Pay::Team => sum / f64::from(count.max(1)),
+        Pay::Total => sum,
+    };
+    rewards.iter_mut().filter(|reward| reward.is_finite()).for_each(|reward| *reward = paid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reward_that_is_no_number_stays_with_its_agent() {
+        let check = |how: Pay, expect: [f64; 4]| {
+            let mut rewards = [1.0, f64::NAN, -3.0, f64::INFINITY];
+            pay(how, &mut rewards);
+            assert_eq!(format!("{rewards:?}"), format!("{expect:?}"));
+        };
+        check(Pay::Own, [1.0, f64::NAN, -3.0, f64::INFINITY]);
+        check(Pay::Team, [-1.0, f64::NAN, -1.0, f64::INFINITY]);
+        check(Pay::Total, [-2.0, f64::NAN, -2.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn a_state_that_is_no_number_is_not_seen_by_the_others() {
+        let mut seen = Vec::new();
+        mean_of_others(&[1.0, f32::NAN, 4.0, 2.0, 7.0, 6.0], 2, &mut seen);
+        assert_eq!(seen, [5.5, 4.0, 4.0, 3.0, 2.5, 1.0]);
     }
 }

@@ -4,19 +4,18 @@
 //! networks, which take in what came of it, learn and choose the next actions. Neither reads
 //! what the other writes, so the outcome does not depend on the number of threads.
 
-use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
-use homeostat_env::{Action, EnvSpec, MultiAgentEnv, Space};
+use homeostat_core::{AgentId, SeedTree, Snapshot};
+use homeostat_env::{EnvSpec, MultiAgentEnv};
 use homeostat_nn::Kernel;
-use homeostat_rl::{
-    AgentContext, Learner, Outcome, Policy, Ppo, PpoConfig, Workspace, for_each_agent,
-    for_each_agent_of,
-};
+use homeostat_rl::{Learner, Policy, PpoConfig, for_each_agent, for_each_agent_of};
 use rayon::prelude::*;
 
 use crate::bases::Bases;
 use crate::lane::{Lane, Rules};
+use crate::member::{Member, Running};
+use crate::net::{Form, Net, Origin, Seat};
 use crate::outlook::{Dialect, width_of};
-use crate::{Error, Kind, Method, Result, Sharing};
+use crate::{Error, Kind, Method, Order, Result, Sharing};
 
 /// What a team is made of.
 #[derive(Debug, Clone)]
@@ -45,8 +44,12 @@ pub struct Training {
     worlds: Vec<Box<dyn MultiAgentEnv>>,
     /// One for each world.
     lanes: Vec<Lane>,
-    /// Ordered by agent.
+    /// Who was there when the worlds were made.
+    founders: Vec<AgentId>,
+    /// Those alive, ordered.
     members: Vec<Member>,
+    /// Founders that left: the next episode brings them back, with what they have learnt.
+    away: Vec<Member>,
     nets: Vec<Net>,
     bases: Bases,
     /// Steps that the team has played.
@@ -54,27 +57,6 @@ pub struct Training {
     /// How often the worlds were replaced.
     generation: u64,
     finished: Vec<Finished>,
-}
-
-/// One agent.
-struct Member {
-    agent: AgentId,
-    kind: Kind,
-    /// Which network plays for it.
-    net: usize,
-    /// The network's lane in each copy of the world.
-    ppo_lanes: Vec<usize>,
-    /// Its unfinished episode in each copy.
-    running: Vec<Running>,
-    /// Mean reward of a step, the last episodes counting most.
-    recent: f64,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Running {
-    own: f64,
-    paid: f64,
-    length: u32,
 }
 
 /// A finished episode of one agent in one copy of the world.
@@ -92,26 +74,24 @@ pub struct Finished {
     pub length: u32,
 }
 
-/// One pair of networks and those it plays for.
-struct Net {
-    ppo: Ppo,
-    seats: Vec<Seat>,
-    /// Scratch of a step: who chooses, what they see, what they do.
-    chosen: Vec<usize>,
-    ppo_lanes: Vec<usize>,
-    obs: Vec<f32>,
-    actions: Vec<Action>,
-    /// Figures of its last update.
-    learned: Vec<(&'static str, f64)>,
-    /// Why it learns no more.
-    stopped: Option<String>,
+/// An agent that left for good.
+#[derive(Debug, Clone)]
+pub struct Departed {
+    /// Who.
+    pub agent: AgentId,
+    /// What it had learnt, or why its network had stopped.
+    pub policy: Result<Policy, String>,
 }
 
-/// One agent of a network in one copy of the world.
-struct Seat {
-    world: usize,
-    place: usize,
-    ppo_lane: usize,
+/// The parts of a step, for whoever measures them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Networks chose.
+    Choosing,
+    /// Worlds played.
+    Playing,
+    /// Networks took in what came of it, and some were updated.
+    Learning,
 }
 
 /// Networks that make a task where each has a microsecond of work: a thread takes longer to
@@ -124,23 +104,28 @@ impl Training {
         config: &TeamConfig,
         make: &dyn Fn() -> Result<Box<dyn MultiAgentEnv>>,
     ) -> Result<Self> {
-        if config.method.worlds == 0 || config.method.worlds > 1024 {
-            return Err(Error::Setting {
-                setting: "simppo.worlds",
-                need: "from 1 to 1024".to_owned(),
-                value: config.method.worlds.to_string(),
-            });
-        }
+        config.method.validate()?;
         let world = make()?;
         let spec = world.spec().clone();
         let width = spec.observation.len();
+        let dialect = Dialect::of(&spec.id.to_string());
+        if config.method.order == Order::Queue && dialect == Dialect::Foreign {
+            return Err(Error::Setting {
+                setting: "simppo.order",
+                need: format!(
+                    "together, since {} does not say how well objectives are kept",
+                    spec.id
+                ),
+                value: "queue".to_owned(),
+            });
+        }
         let rules = Rules {
-            dialect: Dialect::of(&spec.id.to_string()),
+            dialect,
             width,
             extra: width_of(config.method.view, width),
             kinds: config.kinds.clone(),
             per: 1.0,
-            hold: hold(&spec.action),
+            hold: spec.action.hold(),
             method: config.method.clone(),
         };
         let mut this = Self {
@@ -149,7 +134,9 @@ impl Training {
             seeds: SeedTree::new(config.seed),
             worlds: Vec::new(),
             lanes: Vec::new(),
+            founders: Vec::new(),
             members: Vec::new(),
+            away: Vec::new(),
             nets: Vec::new(),
             bases: Bases::default(),
             step: 0,
@@ -179,22 +166,30 @@ impl Training {
             self.rules.per = worlds[0].agents().len().max(2) as f64 - 1.0;
         }
         self.generation += 1;
+        self.founders = worlds[0].agents().to_vec();
         self.lanes = worlds.iter().map(|world| Lane::new(world.as_ref(), &self.rules)).collect();
         self.worlds = worlds;
-        self.members.iter_mut().for_each(|member| member.running.fill(Running::default()));
-        self.seat_everybody()
+        let everybody = self.members.iter_mut().chain(&mut self.away);
+        everybody.for_each(|member| member.running.fill(Running::default()));
+        self.seat_everybody().map(drop)
     }
 
-    /// One step of everybody in every copy of the world.
-    pub fn step(&mut self) -> Result<()> {
+    /// One step of everybody in every copy of the world. Says who left for good.
+    pub fn step(&mut self) -> Result<Vec<Departed>> {
+        self.step_in_parts(&mut |_| {})
+    }
+
+    /// [`Training::step`] that says when each of its parts is done.
+    pub fn step_in_parts(&mut self, done: &mut (dyn FnMut(Part) + Send)) -> Result<Vec<Departed>> {
         // From here on rayon's threads hand work to one another; from outside, each loop would
         // wake one and wait for it.
-        rayon::scope(|_| self.step_inside())
+        rayon::scope(|_| self.step_inside(done))
     }
 
-    fn step_inside(&mut self) -> Result<()> {
+    fn step_inside(&mut self, done: &mut (dyn FnMut(Part) + Send)) -> Result<Vec<Departed>> {
         self.choose();
         self.scatter();
+        done(Part::Choosing);
         let Self { lanes, worlds, rules, .. } = self;
         let pairs = worlds.par_iter_mut().zip(lanes.par_iter_mut());
         pairs.for_each(|(world, lane)| lane.play(world.as_mut(), rules));
@@ -202,22 +197,25 @@ impl Training {
         if let Some(failure) = lanes.iter_mut().find_map(|lane| lane.failure.take()) {
             return Err(failure);
         }
+        done(Part::Playing);
         self.step += self.config.method.worlds as u64;
         self.take_in();
         self.keep_books();
-        if self.lanes.iter().any(|lane| lane.has_changed) {
-            self.seat_everybody()?;
-        }
-        Ok(())
+        let has_changed = self.lanes.iter().any(|lane| lane.has_changed);
+        let departed = if has_changed { self.seat_everybody()? } else { Vec::new() };
+        done(Part::Learning);
+        Ok(departed)
     }
 
     /// Plays until an episode has ended in every copy of the world.
     pub fn episode(&mut self) -> Result<Vec<Finished>> {
         self.finished.clear();
-        let begun = self.members.len() * self.lanes.len();
         rayon::scope(|_| -> Result<()> {
-            while self.finished.len() < begun {
-                self.step_inside()?;
+            let mut is_over = vec![false; self.lanes.len()];
+            while is_over.contains(&false) {
+                self.step_inside(&mut |_| {})?;
+                let ends = self.lanes.iter().map(Lane::begins);
+                is_over.iter_mut().zip(ends).for_each(|(is_over, ends)| *is_over |= ends);
             }
             Ok(())
         })?;
@@ -234,25 +232,7 @@ impl Training {
         let Self { lanes, rules, nets, config, .. } = self;
         let (lanes, rules) = (&*lanes, &*rules);
         for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
-            net.chosen.clear();
-            net.ppo_lanes.clear();
-            net.obs.clear();
-            if net.stopped.is_some() {
-                return;
-            }
-            for (number, seat) in net.seats.iter().enumerate() {
-                if lanes[seat.world].is_turn_of(seat.place) {
-                    net.chosen.push(number);
-                    net.ppo_lanes.push(seat.ppo_lane);
-                    lanes[seat.world].row(seat.place, rules, &mut net.obs);
-                }
-            }
-            net.actions.resize(net.chosen.len(), rules.hold.clone());
-            if net.chosen.is_empty() {
-                return;
-            }
-            let chosen = net.ppo.act_in(&net.ppo_lanes, &net.obs, &mut net.actions, workspace);
-            net.stop_on(chosen.map_err(Error::from));
+            net.choose(lanes, rules, workspace);
         });
     }
 
@@ -277,16 +257,12 @@ impl Training {
         let Self { lanes, rules, nets, config, .. } = self;
         let (lanes, rules) = (&*lanes, &*rules);
         for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
-            if net.stopped.is_none() {
-                let taken = net.take_in(lanes, rules, workspace);
-                net.stop_on(taken);
-            }
+            net.take_in(lanes, rules, workspace);
         });
         if nets.iter().any(|net| net.stopped.is_none() && net.ppo.is_due()) {
             for_each_agent(config.kernel, nets, |net, workspace| {
                 if net.stopped.is_none() {
-                    let learned = net.learn(progress, workspace);
-                    net.stop_on(learned);
+                    net.learn(progress, workspace);
                 }
             });
         }
@@ -310,47 +286,49 @@ impl Training {
                     continue;
                 }
                 has_ended = true;
-                let Running { own, paid, length } = std::mem::take(running);
+                let Running { own, paid, length } = members[index].finish(world);
                 let (agent, own_return, paid_return) = (last.agent, own, paid);
                 finished.push(Finished { agent, world, own_return, paid_return, length });
-                let member = &mut members[index];
-                let mean = own / f64::from(length.max(1));
-                member.recent += 0.1 * (mean - member.recent);
             }
         }
         if has_ended && self.config.method.sharing == Sharing::Base {
-            for kind in Kind::ALL {
-                let of_kind = self.members.iter().filter(|member| member.kind == kind);
-                let best = of_kind.max_by(|a, b| a.recent.total_cmp(&b.recent));
-                if let Some(best) = best {
-                    self.bases.follow(kind, &self.nets[best.net].ppo);
-                }
+            self.update_bases();
+        }
+    }
+
+    fn update_bases(&mut self) {
+        for kind in Kind::ALL {
+            let of_kind = self.members.iter().filter(|member| member.kind == kind);
+            let sound = of_kind.filter(|member| self.nets[member.net].stopped.is_none());
+            let ranked = sound.filter_map(|member| Some((member.standing()?, member.net)));
+            if let Some((_, net)) = ranked.max_by(|a, b| a.0.total_cmp(&b.0)) {
+                self.bases.follow(kind, &self.nets[net].ppo);
             }
         }
     }
 
     /// Gives everybody alive a seat; newcomers get networks, leavers give theirs back.
-    fn seat_everybody(&mut self) -> Result<()> {
+    fn seat_everybody(&mut self) -> Result<Vec<Departed>> {
         let present = self.lanes[0].agents.clone();
         if self.lanes[1..].iter().any(|lane| lane.agents != present) {
             return Err(Error::Apart);
         }
         // Leavers first, so that their networks' lanes are free.
-        let leavers: Vec<Member> = self
-            .members
-            .extract_if(.., |member| present.binary_search(&member.agent).is_err())
-            .collect();
-        for leaver in leavers {
-            for lane in leaver.ppo_lanes {
-                self.nets[leaver.net].ppo.close_lane(lane);
-            }
-        }
+        let is_absent = |member: &mut Member| present.binary_search(&member.agent).is_err();
+        let leavers: Vec<Member> = self.members.extract_if(.., is_absent).collect();
+        self.away.extend(leavers);
+        let departed = self.dismiss();
         for (place, agent) in present.iter().enumerate() {
             if let Err(index) = self.members.binary_search_by_key(agent, |member| member.agent) {
-                let member = self.raise(*agent, self.lanes[0].kinds[place], present.len())?;
+                let returned = self.away.iter().position(|member| member.agent == *agent);
+                let member = match returned {
+                    Some(place) => self.away.swap_remove(place),
+                    None => self.raise(*agent, self.lanes[0].kinds[place], present.len())?,
+                };
                 self.members.insert(index, member);
             }
         }
+        self.away.sort_unstable_by_key(|member| member.agent);
         self.nets.iter_mut().for_each(|net| net.seats.clear());
         for (place, member) in self.members.iter().enumerate() {
             for (world, ppo_lane) in member.ppo_lanes.iter().enumerate() {
@@ -358,7 +336,21 @@ impl Training {
             }
         }
         self.let_go();
-        Ok(())
+        Ok(departed)
+    }
+
+    /// Parts with those away that no episode brings back: their lanes are free.
+    fn dismiss(&mut self) -> Vec<Departed> {
+        let Self { away, founders, nets, .. } = self;
+        let is_gone = |member: &mut Member| founders.binary_search(&member.agent).is_err();
+        let mut departed = Vec::new();
+        for member in away.extract_if(.., is_gone) {
+            let net = &mut nets[member.net];
+            let policy = net.stopped.clone().map_or_else(|| Ok(net.ppo.policy()), Err);
+            departed.push(Departed { agent: member.agent, policy });
+            member.ppo_lanes.into_iter().for_each(|lane| net.ppo.close_lane(lane));
+        }
+        departed
     }
 
     /// Drops networks that play for nobody, and renumbers the others. Those of a kind, or of
@@ -367,42 +359,42 @@ impl Training {
         if matches!(self.config.method.sharing, Sharing::Kind | Sharing::All) {
             return;
         }
+        let mut is_used = vec![false; self.nets.len()];
+        let everybody = self.members.iter().chain(&self.away);
+        everybody.for_each(|member| is_used[member.net] = true);
         let mut number = 0;
-        let renumbered: Vec<usize> = self
-            .nets
+        let renumbered: Vec<usize> = is_used
             .iter()
-            .map(|net| {
+            .map(|is_used| {
                 let own = number;
-                number += usize::from(!net.seats.is_empty());
+                number += usize::from(*is_used);
                 own
             })
             .collect();
-        self.nets.retain(|net| !net.seats.is_empty());
-        self.members.iter_mut().for_each(|member| member.net = renumbered[member.net]);
+        let mut uses = is_used.into_iter();
+        self.nets.retain(|_| uses.next().unwrap_or(false));
+        let everybody = self.members.iter_mut().chain(&mut self.away);
+        everybody.for_each(|member| member.net = renumbered[member.net]);
     }
 
     /// A new agent, with networks of its own or those it shares.
     fn raise(&mut self, agent: AgentId, kind: Kind, team: usize) -> Result<Member> {
         let worlds = self.config.method.worlds;
-        let (shared, name) = match self.config.method.sharing {
-            Sharing::Nobody | Sharing::Base => (None, format!("agent/{}", agent.number())),
+        let of_kind = || self.lanes[0].kinds.iter().filter(|other| **other == kind).count();
+        let (shared, name, sharers) = match self.config.method.sharing {
+            Sharing::Nobody | Sharing::Base => (None, format!("agent/{}", agent.number()), 1),
             Sharing::Kind => {
-                let net = self.members.iter().find(|member| member.kind == kind);
-                (net.map(|member| member.net), format!("kind/{}", kind.name()))
+                let shared = self.nets.iter().position(|net| net.origin.kind == kind);
+                (shared, format!("kind/{}", kind.name()), of_kind())
             }
-            Sharing::All => ((!self.nets.is_empty()).then_some(0), "all".to_owned()),
+            Sharing::All => ((!self.nets.is_empty()).then_some(0), "all".to_owned(), team),
         };
         let net = match shared {
             Some(net) => net,
             None => {
-                let sharers = match self.config.method.sharing {
-                    Sharing::Nobody | Sharing::Base => 1,
-                    Sharing::Kind => {
-                        self.lanes[0].kinds.iter().filter(|other| **other == kind).count().max(1)
-                    }
-                    Sharing::All => team,
-                };
-                let mut net = self.fresh_net(agent, &name, sharers * worlds)?;
+                let origin = Origin { agent, kind, rows: sharers * worlds };
+                let seeds = self.seeds.child(&name).child("learner");
+                let mut net = Net::new(&self.form(), origin, seeds)?;
                 if self.config.method.sharing == Sharing::Base {
                     self.bases.start(kind, &mut net.ppo);
                 }
@@ -411,40 +403,22 @@ impl Training {
             }
         };
         let ppo_lanes = (0..worlds).map(|_| self.nets[net].ppo.open_lane()).collect();
-        let running = vec![Running::default(); worlds];
-        Ok(Member { agent, kind, net, ppo_lanes, running, recent: 0.0 })
+        Ok(Member::new(agent, kind, net, ppo_lanes))
     }
 
-    fn fresh_net(&self, agent: AgentId, name: &str, rows: usize) -> Result<Net> {
-        let config = PpoConfig {
-            lanes: 1,
-            minibatch: self.config.ppo.minibatch * rows,
-            ..self.config.ppo.clone()
-        };
-        let context = AgentContext {
-            agent,
-            spec: self.spec.clone(),
-            seeds: self.seeds.child(name).child("learner"),
-        };
-        let mut ppo = Ppo::with_critic_extra(&config, &context, self.rules.extra)?;
-        // Agents open the lanes they need.
-        ppo.close_lane(0);
-        Ok(Net {
-            ppo,
-            seats: Vec::new(),
-            chosen: Vec::new(),
-            ppo_lanes: Vec::new(),
-            obs: Vec::new(),
-            actions: Vec::new(),
-            learned: Vec::new(),
-            stopped: None,
-        })
+    fn form(&self) -> Form<'_> {
+        Form { ppo: &self.config.ppo, spec: &self.spec, extra: self.rules.extra }
     }
 
-    /// Every agent's policy as it is now; one that stopped on an error has none to trust.
+    /// The policy of everybody there and of those who come back, as it is now; an agent that
+    /// stopped on an error has none to trust.
     pub fn policies(&self) -> Vec<(AgentId, Policy)> {
-        let sound = self.members.iter().filter(|member| self.nets[member.net].stopped.is_none());
-        sound.map(|member| (member.agent, self.nets[member.net].ppo.policy())).collect()
+        let everybody = self.members.iter().chain(&self.away);
+        let sound = everybody.filter(|member| self.nets[member.net].stopped.is_none());
+        let policy = |member: &Member| (member.agent, self.nets[member.net].ppo.policy());
+        let mut policies: Vec<_> = sound.map(policy).collect();
+        policies.sort_by_key(|(agent, _)| *agent);
+        policies
     }
 
     /// Who is there.
@@ -457,14 +431,17 @@ impl Training {
         self.net_of(agent)?.stopped.as_deref()
     }
 
-    /// Figures of the last update of an agent's network.
-    pub fn learned(&self, agent: AgentId) -> &[(&'static str, f64)] {
-        self.net_of(agent).map_or(&[], |net| net.learned.as_slice())
+    /// Figures of an update of an agent's network, if there was one in the last step.
+    pub fn learned(&self, agent: AgentId) -> Option<&[(&'static str, f64)]> {
+        self.net_of(agent)?.learned.as_deref()
     }
 
     fn net_of(&self, agent: AgentId) -> Option<&Net> {
-        let index = self.members.binary_search_by_key(&agent, |member| member.agent).ok()?;
-        Some(&self.nets[self.members[index].net])
+        let of = |members: &[Member]| {
+            let index = members.binary_search_by_key(&agent, |member| member.agent).ok()?;
+            Some(members[index].net)
+        };
+        of(&self.members).or_else(|| of(&self.away)).map(|net| &self.nets[net])
     }
 
     /// What the agents play in.
@@ -483,7 +460,8 @@ impl Training {
         lanes + self.nets.iter().map(|net| net.ppo.bytes()).sum::<usize>()
     }
 
-    /// Writes the whole state.
+    /// Writes the whole state, but for what the last step left to be asked for: episodes that
+    /// ended and figures of updates.
     pub fn save(&self, out: &mut Snapshot) {
         out.put_u64("team/clock", [self.step, self.generation, self.nets.len() as u64]);
         out.put_f64("team/per", [self.rules.per]);
@@ -492,21 +470,15 @@ impl Training {
             lane.save(&format!("team/lane/{number}"), out);
         }
         for (number, net) in self.nets.iter().enumerate() {
-            net.ppo.save(&format!("team/net/{number}"), out);
+            net.save(&format!("team/net/{number}"), out);
         }
-        let numbers: Vec<u64> =
-            self.members.iter().map(|member| u64::from(member.agent.number())).collect();
-        out.put_u64("team/members", numbers);
-        for member in &self.members {
-            let name = format!("team/member/{}", member.agent.number());
-            let mut facts = vec![member.kind as u64, member.net as u64];
-            facts.extend(member.ppo_lanes.iter().map(|lane| *lane as u64));
-            out.put_u64(&format!("{name}/facts"), facts);
-            let mut books = vec![member.recent];
-            for running in &member.running {
-                books.extend([running.own, running.paid, f64::from(running.length)]);
-            }
-            out.put_f64(&format!("{name}/books"), books);
+        let numbers = |agents: &mut dyn Iterator<Item = AgentId>| -> Vec<u64> {
+            agents.map(|agent| u64::from(agent.number())).collect()
+        };
+        out.put_u64("team/founders", numbers(&mut self.founders.iter().copied()));
+        for (name, members) in [("team/members", &self.members), ("team/away", &self.away)] {
+            out.put_u64(name, numbers(&mut members.iter().map(|member| member.agent)));
+            members.iter().for_each(|member| member.save(out));
         }
         self.bases.save("team/bases", out);
     }
@@ -515,91 +487,45 @@ impl Training {
     pub fn load(&mut self, from: &Snapshot) -> Result<()> {
         let clock = from.u64s("team/clock", 3)?;
         [self.step, self.generation] = [clock[0], clock[1]];
-        let net_count = clock[2] as usize;
         self.rules.per = from.f64s("team/per", 1)?[0];
         for (number, (world, lane)) in self.worlds.iter_mut().zip(&mut self.lanes).enumerate() {
             world.load(&format!("team/world/{number}"), from)?;
             lane.load(world.as_ref(), &self.rules, &format!("team/lane/{number}"), from)?;
         }
-        let worlds = self.config.method.worlds;
-        self.members.clear();
-        for number in from.any_u64s("team/members")? {
-            let agent = AgentId::new(*number as u32);
-            let name = format!("team/member/{number}");
-            let facts = from.u64s(&format!("{name}/facts"), 2 + worlds)?;
-            let books = from.f64s(&format!("{name}/books"), 1 + 3 * worlds)?;
-            let running = books[1..].chunks_exact(3).map(|books| Running {
-                own: books[0],
-                paid: books[1],
-                length: books[2] as u32,
-            });
-            self.members.push(Member {
-                agent,
-                kind: Kind::ALL[(facts[0] as usize).min(Kind::ALL.len() - 1)],
-                net: (facts[1] as usize).min(net_count.saturating_sub(1)),
-                ppo_lanes: facts[2..].iter().map(|lane| *lane as usize).collect(),
-                running: running.collect(),
-                recent: books[0],
-            });
+        let mut nets = Vec::new();
+        for number in 0..clock[2] {
+            nets.push(Net::load(&self.form(), &format!("team/net/{number}"), from)?);
         }
-        self.nets.clear();
-        for number in 0..net_count {
-            let owner = self.members.iter().find(|member| member.net == number);
-            let owner = owner.map_or(AgentId::new(0), |member| member.agent);
-            let sharers = self.members.iter().filter(|member| member.net == number).count();
-            let mut net = self.fresh_net(owner, "restored", sharers.max(1) * worlds)?;
-            net.ppo.load(&format!("team/net/{number}"), from)?;
-            self.nets.push(net);
-        }
+        self.nets = nets;
+        let agents = |name: &str| -> Result<Vec<AgentId>> {
+            let numbers = from.any_u64s(name)?.iter();
+            Ok(numbers.map(|number| AgentId::new(*number as u32)).collect())
+        };
+        let members = |name: &str| -> Result<Vec<Member>> {
+            let agents = agents(name)?.into_iter();
+            agents.map(|agent| self.restored(agent, from)).collect()
+        };
+        let (members, away) = (members("team/members")?, members("team/away")?);
+        (self.members, self.away) = (members, away);
+        self.founders = agents("team/founders")?;
         if let Some(net) = self.nets.first() {
             self.bases.load("team/bases", &net.ppo, from)?;
         }
-        self.seat_everybody()
-    }
-}
-
-impl Net {
-    fn stop_on(&mut self, result: Result<()>) {
-        if let Err(error) = result {
-            self.stopped = Some(error.to_string());
-        }
+        self.finished.clear();
+        self.seat_everybody().map(drop)
     }
 
-    fn take_in(&mut self, lanes: &[Lane], rules: &Rules, workspace: &mut Workspace) -> Result<()> {
-        for number in &self.chosen {
-            let Seat { world, place, ppo_lane } = self.seats[*number];
-            let last = &lanes[world].last[place];
-            self.obs.clear();
-            lanes[world].last_row(place, rules, &mut self.obs);
-            let outcome = Outcome {
-                reward: last.paid,
-                terminated: last.terminated,
-                truncated: last.truncated,
-                next_obs: &self.obs,
-            };
-            self.ppo.record(ppo_lane, outcome, workspace)?;
+    /// A saved agent, refused if it does not fit the networks that were.
+    fn restored(&self, agent: AgentId, from: &Snapshot) -> Result<Member> {
+        let member = Member::load(agent, self.config.method.worlds, from)?;
+        let lanes = self.nets.get(member.net).map(|net| net.ppo.lanes());
+        let fits = |lane: &usize| lanes.is_some_and(|lanes| *lane < lanes);
+        if member.ppo_lanes.iter().all(fits) {
+            return Ok(member);
         }
-        Ok(())
-    }
-
-    fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<()> {
-        if let Some(learned) = self.ppo.learn(progress, workspace)? {
-            self.learned = learned.figures;
-        }
-        Ok(())
-    }
-}
-
-/// The action of an agent that does not choose: the first choice, which the scaling worlds
-/// read as "change nothing" where they step.
-fn hold(space: &Space) -> Action {
-    match space {
-        Space::Discrete(_) => Action::Discrete(0),
-        Space::MultiDiscrete(choices) => {
-            Action::MultiDiscrete(choices.iter().map(|choices| choices / 2).collect())
-        }
-        Space::Box { low, high } => Action::Continuous(
-            low.iter().zip(high).map(|(low, high)| 0.0_f32.clamp(*low, *high)).collect(),
-        ),
+        let found = format!("network {}, lanes {:?}", member.net, member.ppo_lanes);
+        let expected = format!("one of {} networks and its lanes", self.nets.len());
+        let name = format!("team/member/{}/facts", agent.number());
+        Err(homeostat_core::Error::SnapshotMismatch { name, found, expected }.into())
     }
 }

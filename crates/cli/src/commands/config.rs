@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use homeostat_lab::DEFAULT_TOML;
 use homeostat_rl::presets;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::options::SettingOptions;
@@ -32,6 +32,12 @@ pub(crate) enum ConfigCommand {
     },
     /// Named sets of settings and where their numbers come from.
     Presets {
+        /// Form of the result.
+        #[arg(long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// The methods by which teams of agents learn, and the settings that make them.
+    Teams {
         /// Form of the result.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
@@ -76,7 +82,24 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Ending> {
                 .collect();
             print_records(*output, &records);
         }
+        ConfigCommand::Teams { output } => {
+            print_records(*output, &teams().collect::<anyhow::Result<Vec<_>>>()?);
+        }
         ConfigCommand::Default => print(DEFAULT_TOML),
     }
     Ok(Ending::Done)
+}
+
+/// What `homeostat train NAME` trains, for each method of a team.
+fn teams() -> impl Iterator<Item = anyhow::Result<Value>> {
+    homeostat_simppo::Preset::all().into_iter().map(|preset| {
+        let mut record = json!({ "team": preset.name });
+        let settings = serde_json::to_value(&preset.method)?;
+        if let (Some(record), Value::Object(settings)) = (record.as_object_mut(), settings) {
+            record.extend(settings);
+            record.insert("env".to_owned(), preset.env.into());
+            record.insert("summary".to_owned(), preset.summary.into());
+        }
+        Ok(record)
+    })
 }

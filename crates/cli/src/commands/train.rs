@@ -15,7 +15,7 @@ use crate::progress::{LiveView, thousands};
 /// Train agents and keep everything in a run folder.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
+    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train simppo --seed 7                      a team: twelve agents on one platform\n  homeostat train simppo+ --set faas.functions=24      the same, our way\n  homeostat train simppo --set simppo.pay=own          one part of the method changed\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
 )]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
@@ -116,7 +116,7 @@ fn describe(training: &Training) -> String {
     let config = training.config();
     format!(
         "training {} on {}: {} agent{}, {} steps each, seed {}, kernel {}, {} threads, into {}",
-        config.algorithm.algorithm().name(),
+        config.algorithm_name(),
         config.env,
         config.agents,
         if config.agents == 1 { "" } else { "s" },
@@ -131,5 +131,5 @@ fn describe(training: &Training) -> String {
 /// `ppo-cartpole-v1-seed7`.
 fn run_name(config: &RunConfig) -> String {
     let env = config.env.split_once('/').map_or(config.env.as_str(), |(_, name)| name);
-    format!("{}-{env}-seed{}", config.algorithm.algorithm().name(), config.seed)
+    format!("{}-{env}-seed{}", config.algorithm_name(), config.seed)
 }

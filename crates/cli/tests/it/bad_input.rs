@@ -34,6 +34,12 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("train q-learning", "try ppo or dqn");
     check("train ppo --env toy/roll-call-v1", "ppo.lanes = 8 (from default) is out of range");
     check("train ppo --env faas/fleet-v1 --agents 3", "faas/fleet-v1 is shared by 12 agents");
+    check("train simpo", "did you mean `simppo`?");
+    check("train simppo --env classic/cartpole-v1", "simppo trains agents that share a world");
+    check("train simppo --set simppo.pay=mean", "expected one of `own`, `team`, `total`");
+    check("train simppo --set ppo.lanes=4", "a team plays simppo.worlds copies of the world");
+    check("train simppo+ --set faas.churn=0.1", "simppo.worlds = 4 (from method simppo+)");
+    check("train cpq-rl --env toy/roll-call-v1", "simppo.order is queue");
     check("env card nowhere", "unknown environment `nowhere`");
     check("eval nowhere", "nowhere is not a run folder: it does not exist");
     check("plot nowhere", "nowhere is not a run folder");

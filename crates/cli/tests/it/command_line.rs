@@ -14,7 +14,10 @@ fn help_teaches_with_examples() {
     {
         assert!(help.contains(verb), "{verb} is missing:\n{help}");
     }
-    assert!(place.done("train --help").contains("--resume runs/"));
+    let train = place.done("train --help");
+    for part in ["--resume runs/", "train simppo --seed 7", "config teams"] {
+        assert!(train.contains(part), "{part} is missing:\n{train}");
+    }
 }
 
 #[test]
@@ -147,6 +150,18 @@ fn settings_are_shown_with_the_place_they_came_from() {
     assert!(!shown.contains("dqn."), "settings of other algorithms are hidden");
     assert_eq!(place.done("config check my.toml"), "my.toml is good\n");
     assert!(place.done("config presets").contains("firm"));
+    let team = place.done("config show simppo+ --set simppo.worlds=2 --output csv");
+    for line in [
+        "simppo.worlds,2,flag --set simppo.worlds",
+        "simppo.sharing,all,method simppo+",
+        "ppo.gamma,0.9,method simppo+",
+        "run.env,faas/fleet-v2,method simppo+",
+    ] {
+        assert!(team.contains(line), "{line} is missing:\n{team}");
+    }
+    let teams = place.call("config teams --output json").json();
+    let names: Vec<_> = teams.as_array().unwrap().iter().map(|team| team["team"].clone()).collect();
+    assert!(names.contains(&"simppo".into()) && names.contains(&"cpq-rl".into()), "{teams}");
 }
 
 #[test]

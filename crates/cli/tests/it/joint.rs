@@ -78,3 +78,86 @@ fn the_files_of_a_fleet_do_not_depend_on_threads() {
     }
     assert_equal_runs(&place, "threads-1", "threads-2");
 }
+
+const TEAM: &str = "--quiet --set faas.functions=4 --set faas.steps=20 --set run.log_every=100 \
+                    --set run.checkpoint_every=200";
+
+#[test]
+fn a_team_is_trained_played_simulated_compared_and_reported() {
+    let place = Workplace::new();
+    for (team, env) in [("simppo", "fleet-v1"), ("simppo+", "fleet-v2")] {
+        place.done(&format!("train {team} {TEAM} --seed 7 --steps 800"));
+        let run = format!("runs/{team}-{env}-seed7");
+        let facts: serde_json::Value =
+            serde_json::from_slice(&place.read(&format!("{run}/run.json"))).unwrap();
+        assert_eq!(
+            (&facts["algorithm"], &facts["env"], &facts["agents"]),
+            (&team.into(), &format!("faas/{env}").into(), &4.into())
+        );
+        let played = place.call(&format!("eval {run} --episodes 2 --per-agent --output json"));
+        let played = played.json();
+        assert_eq!(played.as_array().map(Vec::len), Some(4), "{played}");
+        assert!(played[3]["length_mean"] == 20.0, "{played}");
+        let sim = format!("sim faas --policy {run} --seeds 1..2 --duration 200s --quiet");
+        place.done(&format!("{sim} --set faas.functions=4 --run-dir played-{team}"));
+        let metrics = String::from_utf8(place.read(&format!("{run}/metrics.jsonl"))).unwrap();
+        assert!(metrics.lines().all(|line| line.contains("paid_return_mean")), "{metrics}");
+    }
+    let compared = place.done("compare played-simppo played-simppo+");
+    assert!(compared.contains("simppo+-fleet-v2-seed7"), "{compared}");
+    place.done("report runs/simppo-fleet-v1-seed7 played-simppo played-simppo+ --out page.html");
+    place.done("plot runs/simppo-fleet-v1-seed7 --out curve.svg");
+    let svg = String::from_utf8(place.read("curve.svg")).unwrap();
+    assert!(svg.contains("simppo on faas/fleet-v1 (4 agents)"));
+}
+
+#[test]
+fn a_team_killed_and_resumed_equals_one_that_was_not() {
+    let place = Workplace::new();
+    for (name, team) in [
+        ("simppo", "simppo"),
+        ("plus", "simppo+"),
+        ("churn", "simppo --set faas.churn=0.2"),
+        ("queue", "cpq-rl"),
+    ] {
+        let call = |run: &str| format!("train {team} {TEAM} --steps 3000 --run-dir {run}-{name}");
+        place.done(&call("unbroken"));
+        let mut child = place.command(&call("killed")).spawn().unwrap();
+        let checkpoints = place.path(&format!("killed-{name}/checkpoints"));
+        let begun = std::time::Instant::now();
+        while std::fs::read_dir(&checkpoints).map_or(0, Iterator::count) < 2 {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "no checkpoint");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place.done(&format!("train --resume killed-{name} --quiet"));
+        assert_equal_runs(&place, &format!("unbroken-{name}"), &format!("killed-{name}"));
+    }
+}
+
+#[test]
+fn the_files_of_a_team_do_not_depend_on_threads() {
+    let place = Workplace::new();
+    for team in ["simppo", "simppo+"] {
+        for threads in [1, 2] {
+            let call = format!("train {team} {TEAM} --steps 800 --run-dir {team}-{threads}");
+            let mut command = place.command(&call);
+            let output = command.env("RAYON_NUM_THREADS", threads.to_string()).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert_equal_runs(&place, &format!("{team}-1"), &format!("{team}-2"));
+    }
+}
+
+#[test]
+fn a_team_that_was_changed_is_not_resumed() {
+    let place = Workplace::new();
+    place.done(&format!("train simppo {TEAM} --steps 200 --run-dir run"));
+    let config = String::from_utf8(place.read("run/config.toml")).unwrap();
+    assert!(config.contains("[simppo]") && config.contains("pay = \"team\""), "{config}");
+    place.write("run/config.toml", config.replace("pay = \"team\"", "pay = \"own\""));
+    let refused = place.call("train --resume run --steps 400");
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("simppo.pay was \"team\" when the run began"));
+}

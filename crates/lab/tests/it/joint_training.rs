@@ -17,15 +17,26 @@ const CHAIN: &str = "run.env=faas/chain-v1 faas.chains=[\"primes>base64,html-gen
                      run.steps=200 ppo.lanes=2 ppo.steps_per_update=10 ppo.minibatch=10 \
                      ppo.hidden=[8]";
 
-/// A fleet in two lanes, one whose functions come and go, a chain, and a roll call.
-fn runs() -> [String; 5] {
-    [
+const TEAM: &str = "faas.functions=4 faas.steps=6 run.steps=200 ppo.steps_per_update=10 \
+                    ppo.hidden=[8]";
+
+/// A fleet in two lanes, one whose functions come and go, a chain, and a roll call; then teams.
+fn runs() -> Vec<String> {
+    let methods = ["s-rl", "il-rl", "cpq-rl", "ma-ppo", "simppo", "simppo+"];
+    let teams = methods.map(|method| format!("run.algorithm={method} {TEAM}"));
+    let alone = [
         format!("{FLEET} ppo.lanes=2"),
         format!("{FLEET} ppo.lanes=1 faas.churn=0.3"),
         CHAIN.to_owned(),
         ROLL_CALL.to_owned(),
         format!("{ROLL_CALL} run.algorithm=dqn dqn.learning_starts=4 dqn.minibatch=4"),
-    ]
+        format!("run.algorithm=simppo {TEAM} faas.churn=0.3"),
+        format!("run.algorithm=simppo+ {TEAM} faas.churn=0.3 simppo.worlds=1"),
+        format!("run.algorithm=cpq-rl {TEAM} faas.churn=0.3 simppo.sharing=kind"),
+        format!("{CHAIN} run.algorithm=simppo ppo.lanes=1 simppo.worlds=2"),
+        format!("{ROLL_CALL} run.algorithm=simppo"),
+    ];
+    alone.into_iter().chain(teams).collect()
 }
 
 fn try_config(settings: &str) -> homeostat_lab::Result<RunConfig> {
@@ -190,4 +201,86 @@ fn settings_that_do_not_fit_a_shared_world_are_refused_by_name() {
     assert_eq!((equal.agents, absent.agents), (3, 3));
     assert_eq!(equal.toml, absent.toml);
     assert!(!equal.toml.contains("chains") && config(CHAIN).toml.contains("chains"));
+}
+
+#[test]
+fn a_team_is_paid_by_its_method_and_keeps_books_of_its_own_rewards() {
+    for (method, part) in [("il-rl", 4.0), ("ma-ppo", 1.0), ("s-rl", f64::NAN)] {
+        let config = config(&format!("run.algorithm={method} {TEAM}"));
+        let mut trainer = Trainer::new(&config).unwrap();
+        let (rounds, time) = trainer.round(60);
+        let figure = |round: &AgentRound, name: &str| {
+            let found = round.figures.iter().find(|(figure, _)| *figure == name);
+            found.unwrap_or_else(|| panic!("{name} is missing: {round:?}")).1
+        };
+        let own: Vec<f64> = rounds.iter().map(|round| round.round_return.unwrap()).collect();
+        for (round, own_return) in rounds.iter().zip(&own) {
+            assert_eq!((round.step, round.episodes, round.round_length), (60, 10, Some(6.0)));
+            let paid = figure(round, "paid_return_mean");
+            let expect = if part.is_nan() { *own_return } else { own.iter().sum::<f64>() / part };
+            assert!((paid - expect).abs() < 1e-9, "{method}: {paid}, expected {expect}");
+            assert!(figure(round, "entropy").is_finite());
+        }
+        assert!(!time.world.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
+    }
+}
+
+#[test]
+fn newcomers_to_a_team_keep_their_policy_when_they_leave() {
+    let config = config(&format!("run.algorithm=simppo {TEAM} faas.churn=0.3"));
+    let mut trainer = Trainer::new(&config).unwrap();
+    trainer.round(100);
+    let left = trainer.policies();
+    trainer.round(100);
+    let standing = trainer.standing();
+    assert!(standing.len() > 20, "{}", standing.len());
+    assert!(standing[..4].iter().all(|agent| agent.episodes >= 33), "{standing:?}");
+    assert!(standing[4..].iter().all(|agent| agent.step < 6));
+    assert_eq!(trainer.steps_of_all(), 4 * 200);
+    let policies = trainer.policies();
+    assert_eq!(policies.len(), standing.len());
+    let policy_of = |policies: &[(homeostat_core::AgentId, homeostat_rl::Policy)], number: u32| {
+        let found = policies.iter().find(|(agent, _)| agent.number() == number);
+        found.unwrap().1.to_bytes()
+    };
+    assert_eq!(policy_of(&policies, 5), policy_of(&left, 5));
+    assert_ne!(policy_of(&policies, 0), policy_of(&left, 0));
+}
+
+#[test]
+fn a_method_that_was_changed_is_another_run() {
+    let settings = format!("run.algorithm=simppo {TEAM}");
+    let trainer = Trainer::new(&config(&settings)).unwrap();
+    let check = |change: &str, expect: &str| {
+        let config = config(&format!("{settings} {change}"));
+        let error = Trainer::restore(&config, &trainer.checkpoint()).map(drop).unwrap_err();
+        assert!(error.to_string().contains(expect), "{error}");
+    };
+    check("simppo.pay=own", "simppo.pay was \"team\" when the run began and is \"own\" now");
+    check("simppo.worlds=2", "simppo.worlds was 1 when the run began and is 2 now");
+    check("ppo.clip=0.1", "ppo.clip was 0.2");
+    check("run.algorithm=simppo-alone", "run.algorithm was \"simppo\"");
+}
+
+#[test]
+fn policies_of_set_points_are_played_together() {
+    let config = config(&format!("run.algorithm=simppo+ {TEAM}"));
+    let mut trainer = Trainer::new(&config).unwrap();
+    trainer.round(200);
+    let candidate = |(agent, policy): (homeostat_core::AgentId, homeostat_rl::Policy)| Candidate {
+        name: agent.to_string(),
+        agent: agent.number(),
+        policy,
+    };
+    let candidates = trainer.policies().into_iter().map(candidate).collect();
+    let evaluation = EvaluationConfig {
+        episodes: 2,
+        seed: 9,
+        sampling: Sampling::Greedy,
+        kernel: Kernel::best(),
+    };
+    let played = evaluate(candidates, &config.worlds, &evaluation).unwrap();
+    assert_eq!(played.len(), 4);
+    assert!(played.iter().all(|agent| agent.lengths == [6.0; 2]), "{played:?}");
+    assert!(played.iter().all(|agent| agent.returns.iter().all(|reached| *reached < 0.0)));
 }

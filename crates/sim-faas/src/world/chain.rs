@@ -74,6 +74,10 @@ impl MultiAgentEnv for Chains {
         Some(self.tenants.as_ref()?.stage_features(place))
     }
 
+    fn task(&self, agent: AgentId) -> Option<usize> {
+        self.agents.binary_search(&agent).ok()
+    }
+
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>> {
         self.phase.require_running(&self.spec.id)?;
         self.spec.require_actions(actions, self.agents.len())?;

@@ -3,6 +3,9 @@
 
 mod coordinator;
 mod kind;
+mod members;
 mod participant;
+mod stage;
 mod team;
+mod training;
 mod virtual_agent;

@@ -1,0 +1,117 @@
+//! One agent of a team: where it sits, and its books.
+
+use homeostat_core::{AgentId, Result, Snapshot};
+
+use crate::Kind;
+
+/// One agent.
+pub(crate) struct Member {
+    pub(crate) agent: AgentId,
+    pub(crate) kind: Kind,
+    /// Which network plays for it.
+    pub(crate) net: usize,
+    /// The network's lane in each copy of the world.
+    pub(crate) ppo_lanes: Vec<usize>,
+    /// Its unfinished episode in each copy.
+    pub(crate) running: Vec<Running>,
+    record: Record,
+}
+
+/// An unfinished episode.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Running {
+    pub(crate) own: f64,
+    pub(crate) paid: f64,
+    pub(crate) length: u32,
+}
+
+/// Reward of a step, the last episodes counting most.
+#[derive(Debug, Clone, Copy, Default)]
+struct Record {
+    /// What the episodes come to, each by its weight ...
+    sum: f64,
+    /// ... and their weights, which approach one.
+    weight: f64,
+}
+
+/// Weight of the last episode.
+const LAST: f64 = 0.1;
+
+impl Member {
+    pub(crate) fn new(agent: AgentId, kind: Kind, net: usize, ppo_lanes: Vec<usize>) -> Self {
+        let running = vec![Running::default(); ppo_lanes.len()];
+        Self { agent, kind, net, ppo_lanes, running, record: Record::default() }
+    }
+
+    /// Closes the books of the episode in one copy of the world.
+    pub(crate) fn finish(&mut self, world: usize) -> Running {
+        let finished = std::mem::take(&mut self.running[world]);
+        let mean = finished.own / f64::from(finished.length.max(1));
+        self.record.sum += LAST * (mean - self.record.sum);
+        self.record.weight += LAST * (1.0 - self.record.weight);
+        finished
+    }
+
+    /// How well it does lately, whether it has finished one episode or hundreds; nothing before
+    /// the first, or if it was ever paid something that is no number.
+    pub(crate) fn standing(&self) -> Option<f64> {
+        let standing = self.record.sum / self.record.weight;
+        standing.is_finite().then_some(standing)
+    }
+
+    pub(crate) fn save(&self, out: &mut Snapshot) {
+        let name = name_of(self.agent);
+        let mut facts = vec![self.kind as u64, self.net as u64];
+        facts.extend(self.ppo_lanes.iter().map(|lane| *lane as u64));
+        out.put_u64(&format!("{name}/facts"), facts);
+        let mut books = vec![self.record.sum, self.record.weight];
+        for running in &self.running {
+            books.extend([running.own, running.paid, f64::from(running.length)]);
+        }
+        out.put_f64(&format!("{name}/books"), books);
+    }
+
+    /// What [`Member::save`] wrote of this agent in so many copies of the world.
+    pub(crate) fn load(agent: AgentId, worlds: usize, from: &Snapshot) -> Result<Self> {
+        let name = name_of(agent);
+        let facts = from.u64s(&format!("{name}/facts"), 2 + worlds)?;
+        let books = from.f64s(&format!("{name}/books"), 2 + 3 * worlds)?;
+        let running = books[2..].chunks_exact(3).map(|books| Running {
+            own: books[0],
+            paid: books[1],
+            length: books[2] as u32,
+        });
+        Ok(Self {
+            agent,
+            kind: Kind::from_number(facts[0]),
+            net: facts[1] as usize,
+            ppo_lanes: facts[2..].iter().map(|lane| *lane as usize).collect(),
+            running: running.collect(),
+            record: Record { sum: books[0], weight: books[1] },
+        })
+    }
+}
+
+fn name_of(agent: AgentId) -> String {
+    format!("team/member/{}", agent.number())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_episode_is_held_against_many() {
+        let mut member = Member::new(AgentId::new(0), Kind::Cpu, 0, vec![0]);
+        assert_eq!(member.standing(), None);
+        for episode in 0..50 {
+            member.running[0] = Running { own: -6.0, paid: 0.0, length: 3 };
+            member.finish(0);
+            let standing = member.standing().expect("an episode has ended");
+            assert!((standing + 2.0).abs() < 1e-12, "{standing} after {episode}");
+        }
+        member.running[0].own = f64::NAN;
+        member.finish(0);
+        assert_eq!(member.standing(), None);
+    }
+}
