@@ -45,7 +45,7 @@ pub use policies::{
     Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, Fixed,
     FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
     HpaVpaConfig, Kpa, KpaConfig, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep,
-    SelectPolicy, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+    SelectPolicy, ShortFirst, ShortFirstConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
 };
 pub use policy::{Policy, Proposal};
 pub use policy_config::PolicyConfig;

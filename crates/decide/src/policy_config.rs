@@ -2,7 +2,7 @@
 
 use crate::{
     AimdConfig, EnsureConfig, Error, FixedConfig, HpaConfig, HpaVpaConfig, KpaConfig, Policy,
-    Result, VpaConfig,
+    Result, ShortFirstConfig, VpaConfig,
 };
 
 /// A policy with its settings.
@@ -20,6 +20,8 @@ pub enum PolicyConfig {
     Kpa(KpaConfig),
     /// ENSURE.
     Ensure(EnsureConfig),
+    /// Square-root staffing, with or without short requests first.
+    ShortFirst(ShortFirstConfig),
     /// Additive increase, multiplicative decrease.
     Aimd(AimdConfig),
 }
@@ -27,7 +29,18 @@ pub enum PolicyConfig {
 impl PolicyConfig {
     /// The names that [`PolicyConfig::by_name`] knows.
     pub fn names() -> &'static [&'static str] {
-        &["aimd", "ensure", "ensure-util", "fixed", "hpa", "hpa+vpa", "kpa", "vpa"]
+        &[
+            "aimd",
+            "ensure",
+            "ensure-util",
+            "fixed",
+            "hpa",
+            "hpa+vpa",
+            "kpa",
+            "short-first",
+            "staffing",
+            "vpa",
+        ]
     }
 
     /// The policy of this name with its default settings.
@@ -40,6 +53,8 @@ impl PolicyConfig {
             "hpa" => Self::Hpa(HpaConfig::default()),
             "hpa+vpa" => Self::HpaVpa(HpaVpaConfig::default()),
             "kpa" => Self::Kpa(KpaConfig::default()),
+            "short-first" => Self::ShortFirst(ShortFirstConfig::default()),
+            "staffing" => Self::ShortFirst(ShortFirstConfig::staffing()),
             "vpa" => Self::Vpa(VpaConfig::default()),
             _ => {
                 let known = Self::names().join(", ");
@@ -57,6 +72,7 @@ impl PolicyConfig {
             Self::HpaVpa(config) => Box::new(config.build()?),
             Self::Kpa(config) => Box::new(config.build()?),
             Self::Ensure(config) => Box::new(config.build()?),
+            Self::ShortFirst(config) => Box::new(config.build()?),
             Self::Aimd(config) => Box::new(config.build()?),
         })
     }
@@ -79,7 +95,7 @@ mod tests {
         assert_eq!(
             error,
             "no policy is named `hpaa`: choose one of aimd, ensure, ensure-util, fixed, hpa, \
-             hpa+vpa, kpa, vpa"
+             hpa+vpa, kpa, short-first, staffing, vpa"
         );
     }
 }

@@ -4,6 +4,7 @@ use homeostat_core::{AgentId, Snapshot};
 use homeostat_env::{Action, MultiAgentEnv};
 
 use crate::outlook::{self, Company, Dialect};
+use crate::turns::TurnQueue;
 use crate::{Kind, Method, Order, Result};
 
 /// What stays the same for all copies.
@@ -40,6 +41,7 @@ pub(crate) struct Lane {
     pub(crate) actions: Vec<Action>,
     /// Whose turn it is, where agents take turns.
     turn: Option<usize>,
+    queue: TurnQueue<AgentId>,
     /// What the last step led to, in the order of those who acted.
     pub(crate) last: Vec<LastStep>,
     last_states: Vec<f32>,
@@ -73,6 +75,7 @@ impl Lane {
             seen: Vec::new(),
             actions: Vec::new(),
             turn: None,
+            queue: TurnQueue::default(),
             last: Vec::new(),
             last_states: Vec::new(),
             last_seen: Vec::new(),
@@ -203,12 +206,14 @@ impl Lane {
             return;
         }
         let rows = self.states.chunks_exact(rules.width);
-        let kept = rows.map(|state| rules.dialect.preservation(state)).enumerate();
-        self.turn = kept.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place);
+        let kept: Vec<f32> = rows.map(|state| rules.dialect.preservation(state)).collect();
+        self.turn = self.queue.next(&self.agents, &kept);
     }
 
     pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f32(&format!("{name}/seen"), self.seen.as_slice());
+        let served = self.queue.served().iter().map(|agent| u64::from(agent.number()));
+        out.put_u64(&format!("{name}/served"), served.collect::<Vec<_>>());
     }
 
     /// Restores what [`Lane::save`] wrote, after the world was.
@@ -221,6 +226,12 @@ impl Lane {
     ) -> Result<()> {
         self.look(world, rules, true);
         // It depends on the actions before, which nobody needs otherwise.
-        Ok(from.copy_f32s(&format!("{name}/seen"), &mut self.seen)?)
+        from.copy_f32s(&format!("{name}/seen"), &mut self.seen)?;
+        let served = from.any_u64s(&format!("{name}/served"))?.iter();
+        let served: Vec<_> = served.map(|number| AgentId::new(*number as u32)).collect();
+        // Whoever was served last is the one whose turn it is.
+        self.turn = served.last().and_then(|agent| self.agents.binary_search(agent).ok());
+        self.queue.restore(served);
+        Ok(())
     }
 }

@@ -18,6 +18,7 @@ mod outlook;
 mod participant;
 mod refusal;
 mod training;
+mod turns;
 mod virtual_agent;
 
 pub use coordination::{
@@ -30,4 +31,5 @@ pub use method::{Method, Order, Pay, Preset, Sharing, View};
 pub use participant::{Change, DeliveryCounts, Participant};
 pub use refusal::{Refusal, RefusalCounts, RefusalKind};
 pub use training::{Departed, Finished, Part, TeamConfig, Training};
+pub use turns::TurnQueue;
 pub use virtual_agent::{Contribution, GlobalState, VirtualAgent};

@@ -133,7 +133,11 @@ impl Preset {
         use Sharing::{All, Base, Nobody};
         use View::{AllStates, Kinds, Local, Others, OthersPlain};
         vec![
-            printed("s-rl", "each agent for itself", Own, Local, Nobody, Together),
+            // The single agent's minibatch: section 4.5.2 keeps everything else as it was alone.
+            Self {
+                ppo: presets::s_rl(),
+                ..printed("s-rl", "each agent for itself", Own, Local, Nobody, Together)
+            },
             printed("il-rl", "the team's reward, nothing else", Team, Local, Nobody, Together),
             printed(
                 "cpq-rl",
@@ -143,14 +147,18 @@ impl Preset {
                 Nobody,
                 Queue,
             ),
-            printed(
-                "ma-ppo",
-                "the sum of rewards, a virtual agent",
-                Total,
-                OthersPlain,
-                Nobody,
-                Together,
-            ),
+            // Updates every 200 steps: four episodes here.
+            Self {
+                ppo: presets::ma_ppo(),
+                ..printed(
+                    "ma-ppo",
+                    "the sum of rewards, a virtual agent",
+                    Total,
+                    OthersPlain,
+                    Nobody,
+                    Together,
+                )
+            },
             printed(
                 "simppo",
                 "the team's reward, a virtual agent, base models",

@@ -242,7 +242,7 @@ impl Participant {
         }
         let membership = outcome?;
         self.counts.registrations += 1;
-        self.sequence = membership.last_sequence + at_hand;
+        self.sequence = membership.last_sequence.saturating_add(at_hand);
         self.membership = Some(membership.clone());
         Ok(membership)
     }

@@ -20,26 +20,37 @@ pub(crate) struct Incoming {
     listener: TcpListener,
     room: Arc<Semaphore>,
     most_idle: Duration,
+    /// Runs while the system has no room for another connection.
+    pause: Option<Pin<Box<Sleep>>>,
 }
+
+/// Before accepting is tried again after it failed: without a pause, a system out of file
+/// descriptors would keep a core busy with failing.
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl Incoming {
     pub(crate) fn new(listener: TcpListener, most: usize, most_idle: Duration) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(most)), most_idle }
+        Self { listener, room: Arc::new(Semaphore::new(most)), most_idle, pause: None }
     }
 }
 
 impl Stream for Incoming {
     type Item = io::Result<Connection>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let (stream, _) = match ready!(self.listener.poll_accept(cx)) {
-                Ok(accepted) => accepted,
-                Err(error) => return Poll::Ready(Some(Err(error))),
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            let Ok((stream, _)) = ready!(self.listener.poll_accept(cx)) else {
+                self.pause = Some(Box::pin(sleep(PAUSE)));
+                continue;
             };
             let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else { continue };
-            if let Err(error) = stream.set_nodelay(true) {
-                return Poll::Ready(Some(Err(error)));
+            // Fails only on a connection that is gone already.
+            if stream.set_nodelay(true).is_err() {
+                continue;
             }
             let most_idle = self.most_idle;
             let idle = Box::pin(sleep(most_idle));

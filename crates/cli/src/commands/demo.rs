@@ -153,7 +153,7 @@ fn learn_alone(config: &RunConfig, folder: &Path) -> anyhow::Result<Controllers>
     say!("twelve agents learnt alone in {seconds:.1} s\n");
     let (candidates, _) = load_candidates(&learned)?;
     let (name, sampling) = (ALONE.to_owned(), Sampling::Greedy);
-    Ok(Controllers::Learned { name, candidates, sampling })
+    Ok(Controllers::Learned { name, candidates, sampling, takes_turns: false })
 }
 
 fn learn_together(
@@ -186,7 +186,7 @@ fn learn_together(
     );
     let name = WatchedTeam::METHOD.to_owned();
     let candidates = vec![Candidate { name: name.clone(), agent: 0, policy }];
-    Ok(Controllers::Learned { name, candidates, sampling: Sampling::Greedy })
+    Ok(Controllers::Learned { name, candidates, sampling: Sampling::Greedy, takes_turns: false })
 }
 
 /// The team first.

@@ -33,7 +33,7 @@ pub(crate) enum SimCommand {
 
 #[derive(Args)]
 pub(crate) struct FaasArguments {
-    /// Who controls the functions: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, vpa, none,
+    /// Who controls the functions: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, short-first, staffing, vpa, none,
     /// random, on-demand, a run folder or a .policy file.
     #[arg(long, value_name = "POLICY")]
     policy: String,

@@ -6,6 +6,7 @@ mod fixed;
 mod hpa;
 mod hpa_vpa;
 mod kpa;
+mod short_first;
 mod vpa;
 
 pub use aimd::{Aimd, AimdConfig};
@@ -17,6 +18,7 @@ pub use hpa::{
 };
 pub use hpa_vpa::{HpaVpa, HpaVpaConfig};
 pub use kpa::{Kpa, KpaConfig};
+pub use short_first::{ShortFirst, ShortFirstConfig};
 pub use vpa::{
     DecayingCheckpoint, DecayingHistogram, HistogramBuckets, HistogramCheckpoint, UsageHistogram,
     Vpa, VpaCheckpoint, VpaConfig,

@@ -10,4 +10,5 @@ mod kpa;
 mod observations;
 mod persistence;
 mod set_points;
+mod short_first;
 mod vpa;

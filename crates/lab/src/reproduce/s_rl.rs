@@ -319,6 +319,7 @@ impl SrlStudy {
                 name: "s-rl".to_owned(),
                 candidates: trained[place].candidates.clone(),
                 sampling: Sampling::Stochastic,
+                takes_turns: false,
             })
         })
     }

@@ -38,6 +38,8 @@ pub enum Controllers {
         candidates: Vec<Candidate>,
         /// Most probable actions or draws.
         sampling: Sampling,
+        /// Whether one of them acts in each window, the worst off first (CPQ-RL).
+        takes_turns: bool,
     },
 }
 
@@ -77,7 +79,12 @@ impl Controllers {
         }
         let (candidates, _) = load_candidates(path)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Ok(Self::Learned { name: stem.unwrap_or_else(|| text.to_owned()), candidates, sampling })
+        Ok(Self::Learned {
+            name: stem.unwrap_or_else(|| text.to_owned()),
+            candidates,
+            sampling,
+            takes_turns: false,
+        })
     }
 
     /// What to call it in tables.

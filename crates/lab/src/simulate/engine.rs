@@ -3,6 +3,7 @@
 use homeostat_core::{SeedTree, SimDuration};
 use homeostat_decide::{Decision, GuardrailMemory, Guardrails, Policy, decide};
 use homeostat_sim_faas::{FaasPlan, FunctionId, Tenants, Window};
+use homeostat_simppo::TurnQueue;
 
 use super::controllers::{Controllers, KEEP_ALIVE};
 use super::outcome::{Figures, FunctionOutcome, SimulationOutcome, WindowMeans};
@@ -144,10 +145,19 @@ impl Simulation {
             });
         }
         let guardrails = Guardrails::bounds_only(*self.plan.bounds())?;
+        let takes_turns =
+            matches!(self.controllers, Controllers::Learned { takes_turns: true, .. });
+        let mut queue = TurnQueue::default();
         for _ in 0..self.windows() {
             tenants.advance();
+            let kept = |place| tenants.features(place)[0];
+            let turn = match takes_turns {
+                true => queue.next(numbers, &(0..numbers.len()).map(kept).collect::<Vec<_>>()),
+                false => None,
+            };
             for (place, function) in controlled.iter_mut().enumerate() {
-                self.control(&mut tenants, place, function, &guardrails, record)?;
+                let acts = !takes_turns || turn == Some(place);
+                self.control(&mut tenants, place, function, acts, &guardrails, record)?;
             }
         }
         Ok(self.collect(tenants, controlled))
@@ -159,6 +169,7 @@ impl Simulation {
         tenants: &mut Tenants,
         place: usize,
         function: &mut Controlled,
+        acts: bool,
         guardrails: &Guardrails,
         record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -169,7 +180,7 @@ impl Simulation {
         let decision = decide(function.policy.as_mut(), guardrails, &mut function.memory, &seen);
         let window = tenants.window(place).expect("a window has just been played").clone();
         let platform = tenants.platform();
-        if !matches!(self.controllers, Controllers::OnDemand) {
+        if acts && !matches!(self.controllers, Controllers::OnDemand) {
             let granted = platform.grant(function.id, decision.applied)?;
             function.ungranted += u64::from(granted != decision.applied);
         }

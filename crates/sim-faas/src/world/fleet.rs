@@ -110,7 +110,12 @@ impl Fleet {
         self.agents.push(agent);
         self.functions.push(function);
         if let Control::SetPoints(desks) = &mut self.control {
-            desks.push(Desk::new(&self.plan, function));
+            // Before its first window a function is seen as it was made.
+            let id = tenants.present.last().expect("it has just joined").id;
+            let made = tenants.platform.close_window(id).observation;
+            let mut desk = Desk::new(&self.plan, function);
+            desk.obs = desk.points.observe(&made);
+            desks.push(desk);
         }
     }
 

@@ -14,7 +14,9 @@ mod reward;
 mod single;
 mod tenants;
 
-use homeostat_decide::{EnsureConfig, HpaVpaConfig, KpaConfig, PolicyConfig, VpaConfig};
+use homeostat_decide::{
+    EnsureConfig, HpaVpaConfig, KpaConfig, PolicyConfig, ShortFirstConfig, VpaConfig,
+};
 use homeostat_env::Info;
 
 pub use chain::Chains;
@@ -41,7 +43,7 @@ fn curriculum(episode: u64, most: u32) -> u32 {
 }
 
 /// A heuristic by name, told what its operator would tell it of a function on this platform:
-/// Knative's how many requests a container serves at once, ENSURE the mean service time. VPA's
+/// Knative's how many requests a container serves at once, ENSURE and staffing the mean service time. VPA's
 /// clock of days runs so much faster that its history fades by half in ten windows, since these
 /// worlds last minutes. Everything else keeps its own times.
 pub fn heuristic(
@@ -56,6 +58,10 @@ pub fn heuristic(
         PolicyConfig::Kpa(_) => PolicyConfig::Kpa(KpaConfig::with_concurrency(slots)),
         PolicyConfig::Ensure(config) => PolicyConfig::Ensure(EnsureConfig {
             service_time: Some(profile.cpu + profile.io),
+            ..config
+        }),
+        PolicyConfig::ShortFirst(config) => PolicyConfig::ShortFirst(ShortFirstConfig {
+            service: Some(profile.service_time()),
             ..config
         }),
         PolicyConfig::Vpa(_) => PolicyConfig::Vpa(vpa()?),

@@ -4,7 +4,9 @@ use homeostat_core::{AgentId, Snapshot};
 use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
 use homeostat_rl::PpoConfig;
-use homeostat_simppo::{Kind, Method, Order, Pay, Result, Sharing, TeamConfig, Training, View};
+use homeostat_simppo::{
+    Kind, Method, Order, Pay, Result, Sharing, TeamConfig, Training, TurnQueue, View,
+};
 
 use crate::stage::{Actor, Stage, TIME_LIMIT};
 
@@ -45,8 +47,19 @@ fn policy_of(training: &Training, number: u32) -> Vec<u8> {
     policy.to_bytes()
 }
 
+/// Whose turn each step was, by number: of `agents`, the last so many are there.
+fn turns(seen: &[Vec<(f32, usize)>], agents: usize) -> Vec<usize> {
+    let mut queue = TurnQueue::default();
+    let turn = |step: &Vec<(f32, usize)>| {
+        let numbers: Vec<usize> = (agents - step.len()..agents).collect();
+        let kept: Vec<f32> = step.iter().map(|(kept, _)| *kept).collect();
+        numbers[queue.next(&numbers, &kept).expect("somebody is there")]
+    };
+    seen.iter().map(turn).collect()
+}
+
 #[test]
-fn one_agent_acts_at_a_time_and_it_is_the_one_worst_off() {
+fn one_agent_acts_at_a_time_and_the_worst_off_first() {
     let stage = Stage::of(&wages(&[1.0; 5]));
     let mut training =
         team(Method { order: Order::Queue, sharing: Sharing::Nobody, ..Method::default() }, &stage);
@@ -55,12 +68,11 @@ fn one_agent_acts_at_a_time_and_it_is_the_one_worst_off() {
     }
     let seen = stage.seen.lock().unwrap();
     let mut acted = [false; 5];
-    for step in seen.iter() {
-        let worst = step.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).unwrap().0;
+    for (step, turn) in seen.iter().zip(turns(&seen, 5)) {
         for (place, (_, action)) in step.iter().enumerate() {
-            assert!(place == worst || *action == 0, "{place} acted in the turn of {worst}");
+            assert!(place == turn || *action == 0, "{place} acted in the turn of {turn}");
         }
-        acted[worst] |= step[worst].1 != 0;
+        acted[turn] |= step[turn].1 != 0;
     }
     assert_eq!((seen.len(), acted), (60, [true; 5]));
 }
@@ -78,18 +90,15 @@ fn a_turn_ends_with_a_promise_also_where_somebody_leaves() {
     }
     // Whose turn it was, and what each has to show for its own turns.
     let seen = stage.seen.lock().unwrap();
-    let turns = seen.iter().map(|step| {
-        let worst = step.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).unwrap().0;
-        worst as u32 + AGENTS - step.len() as u32
-    });
-    let turns: Vec<u32> = turns.collect();
+    let turns = turns(&seen, AGENTS as usize);
     let mut snapshot = Snapshot::default();
     training.save(&mut snapshot);
     for agent in 0..AGENTS {
         let beyond = snapshot.any_f32s(&format!("team/net/{agent}/rollout/value_beyond")).unwrap();
-        let own = (0..STEPS).filter(|step| turns[*step] == agent);
+        let own = (0..STEPS).filter(|step| turns[*step] == agent as usize);
         for (row, step) in own.enumerate() {
-            let ends = turns[step + 1] != agent || (step + 1).is_multiple_of(TIME_LIMIT as usize);
+            let ends =
+                turns[step + 1] != agent as usize || (step + 1).is_multiple_of(TIME_LIMIT as usize);
             let leaves = agent == 0 && step as u64 % TIME_LIMIT == TIME_LIMIT / 2 - 1;
             assert_eq!(!beyond[row].is_nan(), ends || leaves, "agent {agent}, step {step}");
         }

@@ -193,12 +193,12 @@ fn settings_out_of_range_are_refused_by_name() {
         let error = case.try_begin().map(drop).unwrap_err().to_string();
         assert_eq!(error, expect);
     };
-    let worlds = "it must lie from 1 to 1024";
-    check(&|case| case.method.worlds = 0, &format!("simppo.worlds is 0: {worlds}"));
-    check(&|case| case.method.worlds = 1025, &format!("simppo.worlds is 1025: {worlds}"));
+    let worlds = "simppo.worlds must be from 1 to 1024";
+    check(&|case| case.method.worlds = 0, &format!("{worlds}, got 0"));
+    check(&|case| case.method.worlds = 1025, &format!("{worlds}, got 1025"));
     check(
         &|case| case.env = "toy/roll-call-v1",
-        "simppo.order is queue: toy/roll-call-v1 does not say how well objectives are kept: it must \
-         be together",
+        "simppo.order must be together, since toy/roll-call-v1 does not say how well objectives are \
+         kept, got queue",
     );
 }

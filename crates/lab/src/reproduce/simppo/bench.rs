@@ -4,7 +4,7 @@ use homeostat_core::SimDuration;
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, RewardPreset, make_multi_agent};
-use homeostat_simppo::{Kind, Preset, TeamConfig, Training};
+use homeostat_simppo::{Kind, Order, Preset, TeamConfig, Training};
 use rayon::prelude::*;
 
 use super::SimppoOptions;
@@ -121,7 +121,12 @@ impl Bench<'_> {
             .map(|trained| Trained {
                 curve: trained.mean_curve(),
                 primes: trained.curve_of(PRIMES as usize),
-                controllers: learned("s-rl", trained.candidates, Sampling::Stochastic),
+                controllers: Controllers::Learned {
+                    name: "s-rl".to_owned(),
+                    candidates: trained.candidates,
+                    sampling: Sampling::Stochastic,
+                    takes_turns: false,
+                },
             })
             .collect())
     }
@@ -129,7 +134,16 @@ impl Bench<'_> {
 
 /// A plan with this many functions at this load, in nodes of four functions.
 pub(super) fn plan(functions: usize, load: f64, reward: RewardPreset) -> Result<FaasPlan> {
-    let base = FaasConfig::default();
+    plan_from(FaasConfig::default(), functions, load, reward)
+}
+
+/// The same with other settings.
+pub(super) fn plan_from(
+    base: FaasConfig,
+    functions: usize,
+    load: f64,
+    reward: RewardPreset,
+) -> Result<FaasPlan> {
     let nodes = functions.div_ceil(base.functions_per_node) as f64;
     let cores_per_node = functions as f64 * base.demand_cores / (nodes * load);
     Ok(FaasConfig { functions, cores_per_node, reward, ..base }.build()?)
@@ -202,11 +216,12 @@ pub(super) fn controllers_of(preset: &Preset, training: &Training) -> Controller
     });
     let sampling =
         if preset.env == "faas/fleet-v2" { Sampling::Greedy } else { Sampling::Stochastic };
-    learned(preset.name, candidates.collect(), sampling)
-}
-
-fn learned(name: &str, candidates: Vec<Candidate>, sampling: Sampling) -> Controllers {
-    Controllers::Learned { name: name.to_owned(), candidates, sampling }
+    Controllers::Learned {
+        name: preset.name.to_owned(),
+        candidates: candidates.collect(),
+        sampling,
+        takes_turns: preset.method.order == Order::Queue,
+    }
 }
 
 /// Plays controllers on the evaluation seeds of one seed.

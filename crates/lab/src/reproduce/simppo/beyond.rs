@@ -58,7 +58,7 @@ fn many(bench: &Bench<'_>) -> Result<Table> {
             bench.play(&large, &Scenario::Together, |place| trained[place].controllers.clone())?;
         row(name, &played);
     }
-    for name in ["ensure", "hpa+vpa", "kpa", "none", "random"] {
+    for name in ["ensure", "short-first", "hpa+vpa", "kpa", "none", "random"] {
         row(name, &bench.play_named(&large, &Scenario::Together, name)?);
     }
     Ok(table)
@@ -114,7 +114,7 @@ fn chains(bench: &Bench<'_>) -> Result<Table> {
         let mut preset = Preset::by_name(name).expect("it is a method");
         preset.env = "faas/chain-v1";
         bench.say(&format!("training {name} on chains"));
-        let kinds = kinds_of(&plan)?;
+        let kinds = kinds_of(plan.chained()?)?;
         let played = bench.for_seeds(|seed| {
             let mut training: Training = team(&preset, &plan, &kinds, seed, episodes)?;
             for _ in 0..episodes {
