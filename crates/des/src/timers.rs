@@ -1,50 +1,44 @@
 //! One timer for each of many owners, moved and cleared at will: when does which node
-//! finish its next job? A heap of four children each, which
-//! knows where everybody stands.
+//! finish its next job? A tournament: owners play in pairs, winners in pairs again, and
+//! whoever changes plays its matches anew, without a branch to guess.
 
 use homeostat_core::SimTime;
 
 /// Timers by owner number. Of equal times the lowest owner comes first.
 #[derive(Debug, Clone, Default)]
 pub struct Timers {
-    /// Times and owners, side by side: a comparison looks nowhere else.
-    heap: Vec<(SimTime, u32)>,
-    /// Each owner's place in the heap.
-    places: Vec<u32>,
+    /// Keys: the winner of all at 1, those who play for place `k` at `2 k` and `2 k + 1`, and
+    /// the owners in the second half.
+    keys: Vec<u128>,
 }
 
-/// The place of an owner whose timer is not set.
-const NOWHERE: u32 = u32::MAX;
+/// The key of an owner whose timer is not set.
+const NEVER: u128 = u128::MAX;
 
-/// Children of a place: half the levels of a binary heap, and one or two cache lines each.
-const CHILDREN: usize = 4;
+/// Bits of a key below its time.
+const OWNER_BITS: u32 = 32;
+
+fn key(owner: usize, at: SimTime) -> u128 {
+    u128::from(at.nanos()) << OWNER_BITS | owner as u128
+}
+
+fn time(key: u128) -> SimTime {
+    SimTime::from_nanos((key >> OWNER_BITS) as u64)
+}
 
 impl Timers {
     /// Sets or moves an owner's timer.
     pub fn set(&mut self, owner: usize, at: SimTime) {
-        if self.places.len() <= owner {
-            self.places.resize(owner + 1, NOWHERE);
+        if self.keys.len() / 2 <= owner {
+            self.make_room(owner + 1);
         }
-        let timer = (at, owner as u32);
-        let place = match self.places[owner] {
-            NOWHERE => {
-                self.heap.push(timer);
-                self.heap.len() - 1
-            }
-            place => place as usize,
-        };
-        self.settle(place, timer);
+        self.replace(owner, key(owner, at));
     }
 
     /// Clears an owner's timer, if it is set.
     pub fn clear(&mut self, owner: usize) {
-        let Some(place) = self.places.get(owner).copied().filter(|place| *place != NOWHERE) else {
-            return;
-        };
-        self.places[owner] = NOWHERE;
-        let moved = self.heap.pop().expect("the owner stands in the heap");
-        if moved.1 as usize != owner {
-            self.settle(place as usize, moved);
+        if owner < self.keys.len() / 2 {
+            self.replace(owner, NEVER);
         }
     }
 
@@ -58,49 +52,35 @@ impl Timers {
 
     /// The earliest timer and its owner.
     pub fn first(&self) -> Option<(SimTime, usize)> {
-        self.heap.first().map(|(at, owner)| (*at, *owner as usize))
+        let first = self.keys.get(1).copied().filter(|key| *key != NEVER)?;
+        Some((time(first), (first as u32) as usize))
     }
 
     /// When an owner's timer is set to.
     pub fn time(&self, owner: usize) -> Option<SimTime> {
-        let place = self.places.get(owner).filter(|place| **place != NOWHERE)?;
-        Some(self.heap[*place as usize].0)
+        let owners = &self.keys[self.keys.len() / 2..];
+        owners.get(owner).copied().filter(|key| *key != NEVER).map(time)
     }
 
-    /// Puts a timer where it belongs, beginning at the free place `place`.
-    fn settle(&mut self, mut place: usize, timer: (SimTime, u32)) {
-        while place > 0 {
-            let parent = (place - 1) / CHILDREN;
-            if self.heap[parent] < timer {
-                break;
-            }
-            self.put(place, self.heap[parent]);
-            place = parent;
+    fn replace(&mut self, owner: usize, key: u128) {
+        let mut place = self.keys.len() / 2 + owner;
+        self.keys[place] = key;
+        while place > 1 {
+            place /= 2;
+            self.keys[place] = self.keys[2 * place].min(self.keys[2 * place + 1]);
         }
-        loop {
-            let first = CHILDREN * place + 1;
-            let last = (first + CHILDREN).min(self.heap.len());
-            let Some(children) = self.heap.get(first..last).filter(|all| !all.is_empty()) else {
-                break;
-            };
-            let (mut least, mut child) = (children[0], first);
-            for (number, other) in children.iter().enumerate().skip(1) {
-                if *other < least {
-                    (least, child) = (*other, first + number);
-                }
-            }
-            if timer < least {
-                break;
-            }
-            self.put(place, least);
-            place = child;
-        }
-        self.put(place, timer);
     }
 
-    fn put(&mut self, place: usize, timer: (SimTime, u32)) {
-        self.heap[place] = timer;
-        self.places[timer.1 as usize] = place as u32;
+    #[cold]
+    fn make_room(&mut self, owners: usize) {
+        let half = owners.next_power_of_two();
+        let mut keys = vec![NEVER; 2 * half];
+        let before = &self.keys[self.keys.len() / 2..];
+        keys[half..half + before.len()].copy_from_slice(before);
+        for place in (1..half).rev() {
+            keys[place] = keys[2 * place].min(keys[2 * place + 1]);
+        }
+        self.keys = keys;
     }
 }
 

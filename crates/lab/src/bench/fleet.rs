@@ -87,7 +87,7 @@ const PAPER_STEP: &str = "240 ms a step";
 const PAPER_BYTES: &str = "2 MB";
 
 /// Every figure, its aim, and what the paper says.
-const FIGURES: [(&str, Option<Aim>, &str); 8] = [
+const FIGURES: [(&str, Option<Aim>, &str); 9] = [
     ("train_s.n12", Some(Aim::Below(10.0)), PAPER_TRAINING),
     ("train_s.n110", Some(Aim::Below(120.0)), PAPER_TRAINING),
     ("train_s.n1000_50ep", None, ""),
@@ -96,6 +96,7 @@ const FIGURES: [(&str, Option<Aim>, &str); 8] = [
     ("bytes_per_agent.training", Some(Aim::Below(400_000.0)), PAPER_BYTES),
     ("bytes_per_agent.serving", Some(Aim::Below(60_000.0)), ""),
     ("growth", Some(Aim::Below(1.3)), ""),
+    ("growth_without_world", None, ""),
 ];
 
 /// Agents that memory is measured with.
@@ -103,8 +104,8 @@ const WEIGHED: usize = 1000;
 
 impl FleetBench {
     /// The names of all figures.
-    pub const KEYS: [&str; 8] = {
-        let mut keys = [""; 8];
+    pub const KEYS: [&str; FIGURES.len()] = {
+        let mut keys = [""; FIGURES.len()];
         let mut k = 0;
         while k < keys.len() {
             keys[k] = FIGURES[k].0;
@@ -204,7 +205,8 @@ impl Bench<'_> {
             "decisions_per_s.n1000" => self.decisions(1000),
             "bytes_per_agent.training" => Ok(self.weigh()?[0]),
             "bytes_per_agent.serving" => Ok(self.weigh()?[1]),
-            _ => self.growth(),
+            "growth" => self.growth(),
+            _ => self.growth_without_world(),
         }
     }
 
@@ -233,6 +235,22 @@ impl Bench<'_> {
             Ok(self.seconds_of(team)? / (agents * self.some(episodes)) as f64)
         };
         Ok(each(2)? / each(0)?)
+    }
+
+    /// The same in a world that takes no time: choosing, coordinating and learning alone.
+    fn growth_without_world(&mut self) -> Result<f64> {
+        (self.progress)("12 and 1000 agents without a world");
+        let each = |agents: usize, episodes: usize| -> Result<f64> {
+            let mut team = idle_team(agents, self.kernel)?;
+            // The first episode fills what is then reused.
+            team.episode()?;
+            let start = Instant::now();
+            for _ in 0..episodes {
+                team.episode()?;
+            }
+            Ok(start.elapsed().as_secs_f64() / (agents * episodes) as f64)
+        };
+        Ok(each(1000, self.some(10))? / each(12, self.some(800))?)
     }
 
     /// Decisions per second of one core, in rounds of everybody: what each agent contributes,
@@ -462,7 +480,10 @@ mod tests {
         assert_eq!(wanted("decisions_per_s"), ["decisions_per_s.n110", "decisions_per_s.n1000"]);
         assert!(wanted("train").is_empty() && wanted("train_s.n1").is_empty());
         let error = bench("speed").run(|_| {}).unwrap_err().to_string();
-        assert!(error.contains("only = speed") && error.ends_with("growth"), "{error}");
+        assert!(
+            error.contains("only = speed") && error.ends_with("growth_without_world"),
+            "{error}"
+        );
     }
 
     #[test]
