@@ -39,7 +39,7 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("train simppo --set simppo.pay=mean", "expected one of `own`, `team`, `total`");
     check("train simppo --set ppo.lanes=4", "a team plays simppo.worlds copies of the world");
     check("train simppo+ --set faas.churn=0.1", "simppo.worlds = 4 (from method simppo+)");
-    check("train cpq-rl --env toy/roll-call-v1", "simppo.order is queue");
+    check("train cpq-rl --env toy/roll-call-v1", "simppo.order must be together");
     check("env card nowhere", "unknown environment `nowhere`");
     check("eval nowhere", "nowhere is not a run folder: it does not exist");
     check("plot nowhere", "nowhere is not a run folder");
