@@ -130,7 +130,7 @@ fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
     };
     check("sim faas", 2, "--policy");
     check("sim faas --policy hpaa", 2, "did you mean `hpa`?");
-    check("sim faas --policy hpa --duration never", 2, "write 90s, 20m or 2h");
+    check("sim faas --policy hpa --duration never", 2, "write 500ms, 90s, 20m or 2h");
     check("sim faas --policy hpa --seeds 5..1", 2, "is not a range");
     check("sim faas --policy hpa --load wild", 2, "faas.load");
     check("sim faas --policy hpa --set faas.functions=0", 2, "faas.functions = 0");
