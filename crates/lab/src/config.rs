@@ -875,7 +875,7 @@ mod tests {
         check(team("simppo.sharing", "3"), "cannot use simppo.sharing (from flag");
         check(
             team("simppo.worlds", "0"),
-            "simppo.worlds = 0 (from flag --set simppo.worlds) is out of range: it must lie from 1",
+            "simppo.worlds = 0 (from flag --set simppo.worlds) is out of range: it must be from 1",
         );
         check(team("simppo.worlds", "-1"), "cannot use simppo.worlds (from flag");
         check(team("simppo.wolrds", "2"), "did you mean `simppo.worlds`?");
