@@ -138,16 +138,9 @@ impl SetPoints {
 
     /// Carries an action out for the load last observed. Without any the replicas stay.
     pub fn propose(&mut self, action: SetPoint, current: &Allocation) -> Proposal {
-        let (replicas, mut reasons) = match self.arrivals_per_s {
-            Some(rate) => {
-                let load = rate * self.service.total().seconds();
-                self.staffing.replicas(load, SetPoint::SPARES[action.spare], current.replicas)
-            }
-            None => {
-                let reason = Reason::TelemetryMissing { figure: "arrivals" };
-                (f64::from(current.replicas), vec![reason])
-            }
-        };
+        let load = self.arrivals_per_s.unwrap_or(f64::NAN) * self.service.total().seconds();
+        let (replicas, mut reasons) =
+            self.staffing.replicas(load, SetPoint::SPARES[action.spare], current.replicas);
         reasons.insert(0, Reason::SetPoint { action });
         let wanted = Allocation { cpu: SetPoint::WEIGHTS[action.weight], ..*current };
         Proposal { replicas, reasons, ..Proposal::keep(&wanted) }

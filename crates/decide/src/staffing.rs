@@ -22,8 +22,13 @@ impl Staffing {
     }
 
     /// Replicas for `load`, the mean number of requests in service if nobody waits: `load`
-    /// and `spare` times its root, or what is there now while it was needed recently.
+    /// and `spare` times its root, or what is there now while it was needed recently. Without a
+    /// load that is a number everything stays.
     pub(crate) fn replicas(&mut self, load: f64, spare: f64, current: u32) -> (f64, Vec<Reason>) {
+        if !load.is_finite() || load < 0.0 {
+            let reason = Reason::TelemetryMissing { figure: "arrivals" };
+            return (f64::from(current), vec![reason]);
+        }
         let need = (load + spare * load.sqrt()).ceil() as u64;
         self.needs.push_back(need);
         if self.needs.len() > self.patience {

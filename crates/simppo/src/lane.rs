@@ -28,6 +28,17 @@ impl Rules {
         let task = world.task(agent).unwrap_or(0);
         self.kinds.get(task).copied().unwrap_or(Kind::Cpu)
     }
+
+    /// Agents of one copy, row by row.
+    fn company<'a>(
+        &self,
+        states: &'a [f32],
+        actions: &'a [Action],
+        kinds: &'a [Kind],
+    ) -> Company<'a> {
+        let Self { dialect, width, per, .. } = *self;
+        Company { dialect, states, width, actions, kinds, per }
+    }
 }
 
 /// What one copy of the world hands to its agents and takes from them. Rows follow the order of
@@ -141,14 +152,7 @@ impl Lane {
         for (last, paid) in self.last.iter_mut().zip(rewards) {
             last.paid = paid;
         }
-        let company = Company {
-            dialect: rules.dialect,
-            states: &self.last_states,
-            width: rules.width,
-            actions: &self.actions,
-            kinds: &self.kinds,
-            per: rules.per,
-        };
+        let company = rules.company(&self.last_states, &self.actions, &self.kinds);
         company.look(rules.method.view, &mut self.last_seen);
         let turn = self.turn.map(|place| (place, self.agents[place]));
         self.begins = world.agents().is_empty();
@@ -159,10 +163,8 @@ impl Lane {
             self.look(world, rules, self.begins);
         } else {
             // Everybody stays: what was seen at the end of the step is what is seen now.
-            std::mem::swap(&mut self.states, &mut self.last_states);
-            std::mem::swap(&mut self.seen, &mut self.last_seen);
-            self.last_states.clone_from(&self.states);
-            self.last_seen.clone_from(&self.seen);
+            self.states.clone_from(&self.last_states);
+            self.seen.clone_from(&self.last_seen);
             self.take_turns(rules);
         }
         // Whoever waits next has to be content with what its next state promises. Places move
@@ -189,14 +191,7 @@ impl Lane {
             let place = before.binary_search(agent).ok().filter(|_| !begins);
             self.actions.push(place.map_or_else(|| rules.hold.clone(), |k| held[k].clone()));
         }
-        let company = Company {
-            dialect: rules.dialect,
-            states: &self.states,
-            width: rules.width,
-            actions: &self.actions,
-            kinds: &self.kinds,
-            per: rules.per,
-        };
+        let company = rules.company(&self.states, &self.actions, &self.kinds);
         company.look(rules.method.view, &mut self.seen);
         self.take_turns(rules);
     }

@@ -46,23 +46,28 @@ fn a_fleet_is_trained_resumed_and_played() {
     }
 }
 
+/// Starts a training, kills it once it has written two checkpoints, and lets it go on.
+fn kill_and_resume(place: &Workplace, call: &str, run: &str) {
+    let mut child = place.command(call).spawn().unwrap();
+    let checkpoints = place.path(&format!("{run}/checkpoints"));
+    let begun = std::time::Instant::now();
+    while std::fs::read_dir(&checkpoints).map_or(0, Iterator::count) < 2 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "no checkpoint");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.done(&format!("train --resume {run} --quiet"));
+}
+
 #[test]
 fn a_fleet_killed_and_resumed_equals_one_that_was_not() {
     let place = Workplace::new();
     for churn in ["0.0", "0.2"] {
         let fleet = |run: &str| format!("{FLEET} {run}-{churn} --set faas.churn={churn}");
         place.done(&format!("{} --steps 3000", fleet("unbroken")));
-        let mut child =
-            place.command(&format!("{} --steps 3000", fleet("killed"))).spawn().unwrap();
-        let checkpoints = place.path(&format!("killed-{churn}/checkpoints"));
-        let begun = std::time::Instant::now();
-        while std::fs::read_dir(&checkpoints).map_or(0, Iterator::count) < 2 {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "no checkpoint");
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        place.done(&format!("train --resume killed-{churn} --quiet"));
+        let killed = format!("killed-{churn}");
+        kill_and_resume(&place, &format!("{} --steps 3000", fleet("killed")), &killed);
         assert_equal_runs(&place, &format!("unbroken-{churn}"), &format!("killed-{churn}"));
     }
 }
@@ -122,16 +127,7 @@ fn a_team_killed_and_resumed_equals_one_that_was_not() {
     ] {
         let call = |run: &str| format!("train {team} {TEAM} --steps 3000 --run-dir {run}-{name}");
         place.done(&call("unbroken"));
-        let mut child = place.command(&call("killed")).spawn().unwrap();
-        let checkpoints = place.path(&format!("killed-{name}/checkpoints"));
-        let begun = std::time::Instant::now();
-        while std::fs::read_dir(&checkpoints).map_or(0, Iterator::count) < 2 {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "no checkpoint");
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        place.done(&format!("train --resume killed-{name} --quiet"));
+        kill_and_resume(&place, &call("killed"), &format!("killed-{name}"));
         assert_equal_runs(&place, &format!("unbroken-{name}"), &format!("killed-{name}"));
     }
 }

@@ -92,10 +92,6 @@ impl Ensure {
     fn staff(&mut self, obs: &Observation) -> (f64, Vec<Reason>) {
         let service_time = self.config.service_time.unwrap_or(obs.isolated_latency);
         let load = obs.arrivals_per_s * service_time.seconds();
-        if !load.is_finite() || load < 0.0 {
-            let current = f64::from(obs.allocation.replicas);
-            return (current, vec![Reason::TelemetryMissing { figure: "arrivals" }]);
-        }
         self.staffing.replicas(load, self.config.spare, obs.allocation.replicas)
     }
 

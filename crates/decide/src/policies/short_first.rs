@@ -9,9 +9,7 @@
 use homeostat_core::{Millicores, Persist, Result as CoreResult, Snapshot};
 
 use crate::staffing::Staffing;
-use crate::{
-    Allocation, Error, Observation, Policy, Proposal, Reason, Result, ServiceTime, SetPoint,
-};
+use crate::{Allocation, Error, Observation, Policy, Proposal, Result, ServiceTime, SetPoint};
 
 /// Settings of [`ShortFirst`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,12 +64,8 @@ impl Policy for ShortFirst {
             io: homeostat_core::SimDuration::ZERO,
         });
         let load = obs.arrivals_per_s * service.total().seconds();
-        let current = obs.allocation.replicas;
-        let (replicas, reasons) = if load.is_finite() && load >= 0.0 {
-            self.staffing.replicas(load, self.config.spare, current)
-        } else {
-            (f64::from(current), vec![Reason::TelemetryMissing { figure: "arrivals" }])
-        };
+        let (replicas, reasons) =
+            self.staffing.replicas(load, self.config.spare, obs.allocation.replicas);
         let [least, .., most] = SetPoint::WEIGHTS;
         let part = if self.config.is_weighted {
             USUAL_CPU_S / service.cpu.seconds().max(f64::MIN_POSITIVE)

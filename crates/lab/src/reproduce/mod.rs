@@ -1,6 +1,7 @@
 //! The experiments of the papers, repeated: each prints what came out beside what was
 //! published.
 
+mod evaluation;
 mod finding;
 mod s_rl;
 mod simppo;

@@ -6,9 +6,10 @@ use homeostat_sim_faas::{FaasPlan, RewardPreset};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::spread::Spread;
+use super::evaluation::play_seed;
+use super::spread::{Spread, mean};
 use crate::config::{RunConfig, Settings, UserLayers};
-use crate::simulate::{Controllers, Figures, Scenario, Simulation, SimulationOutcome};
+use crate::simulate::{Controllers, Figures, Scenario, SimulationOutcome};
 use crate::trainer::Trainer;
 use crate::{Candidate, Result};
 
@@ -143,9 +144,6 @@ const HEURISTICS: [&str; 6] = ["none", "random", "ensure", "ensure-util", "hpa+v
 
 /// Steps between two looks at the training reward.
 const LOOK_EVERY: u64 = 500;
-
-/// Seeds of evaluation begin here: training never sees them.
-pub(super) const FIRST_EVALUATION_SEED: u64 = 1_000_000;
 
 /// Agents that have been trained, and how their reward went.
 pub(super) struct Trained {
@@ -291,21 +289,10 @@ impl SrlStudy {
         scenario: &Scenario,
         controllers: impl Fn(usize) -> Result<Controllers> + Sync,
     ) -> Result<Vec<Vec<SimulationOutcome>>> {
-        let duration = plan.window() * u64::from(plan.config().steps);
-        let play_seed = |(place, seed): (usize, &u64)| {
-            let controllers = controllers(place)?;
-            let simulation = Simulation {
-                plan: plan.clone(),
-                scenario: scenario.clone(),
-                controllers,
-                duration,
-            };
-            let first = FIRST_EVALUATION_SEED.wrapping_add(seed.wrapping_mul(1000));
-            let runs = (0..self.evaluations)
-                .map(|trial| simulation.run(first.wrapping_add(trial), &mut |_| Ok(())));
-            runs.collect::<Result<Vec<_>>>()
+        let play = |(place, seed): (usize, &u64)| {
+            play_seed(plan, scenario, &controllers(place)?, *seed, self.evaluations)
         };
-        self.seeds.par_iter().enumerate().map(play_seed).collect()
+        self.seeds.par_iter().enumerate().map(play).collect()
     }
 
     fn play_learned(
@@ -484,8 +471,4 @@ fn converged_at(curve: &[Look]) -> Option<f64> {
     let goal = first + 0.95 * (end - first);
     let reached = smooth.iter().find(|look| look.reward >= goal)?;
     (end - first >= LEAST_GAIN).then_some(reached.episodes)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

@@ -28,6 +28,11 @@ impl Spread {
     }
 }
 
+/// The mean; zero of nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = if self.mean.abs() >= 100.0 { 0 } else { 2 };

@@ -61,6 +61,10 @@ fn play_on(trainer: &mut Trainer) -> (Vec<Vec<AgentRound>>, Vec<u8>) {
     (rounds, trainer.checkpoint().to_bytes())
 }
 
+fn candidate((agent, policy): (homeostat_core::AgentId, homeostat_rl::Policy)) -> Candidate {
+    Candidate { name: agent.to_string(), agent: agent.number(), policy }
+}
+
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     for settings in runs() {
@@ -143,11 +147,6 @@ fn policies_of_a_shared_world_are_played_together() {
     let config = config(&format!("{FLEET} ppo.lanes=2"));
     let mut trainer = Trainer::new(&config).unwrap();
     trainer.round(200);
-    let candidate = |(agent, policy): (homeostat_core::AgentId, homeostat_rl::Policy)| Candidate {
-        name: agent.to_string(),
-        agent: agent.number(),
-        policy,
-    };
     let mut candidates: Vec<_> = trainer.policies().into_iter().map(candidate).collect();
     let evaluation = |sampling: Sampling| EvaluationConfig {
         episodes: 3,
@@ -267,11 +266,6 @@ fn policies_of_set_points_are_played_together() {
     let config = config(&format!("run.algorithm=simppo+ {TEAM}"));
     let mut trainer = Trainer::new(&config).unwrap();
     trainer.round(200);
-    let candidate = |(agent, policy): (homeostat_core::AgentId, homeostat_rl::Policy)| Candidate {
-        name: agent.to_string(),
-        agent: agent.number(),
-        policy,
-    };
     let candidates = trainer.policies().into_iter().map(candidate).collect();
     let evaluation = EvaluationConfig {
         episodes: 2,

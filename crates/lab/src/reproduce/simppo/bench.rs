@@ -1,6 +1,5 @@
 //! What all experiments share: plans, training, and playing what was learnt.
 
-use homeostat_core::SimDuration;
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, RewardPreset, make_multi_agent};
@@ -8,9 +7,11 @@ use homeostat_simppo::{Kind, Order, Preset, TeamConfig, Training};
 use rayon::prelude::*;
 
 use super::SimppoOptions;
-use crate::reproduce::s_rl::{FIRST_EVALUATION_SEED, SrlStudy};
+use crate::reproduce::evaluation::play_seed;
+use crate::reproduce::s_rl::SrlStudy;
+pub(super) use crate::reproduce::spread::mean;
 use crate::reproduce::{Finding, Spread};
-use crate::simulate::{Controllers, Scenario, Simulation, SimulationOutcome};
+use crate::simulate::{Controllers, Scenario, SimulationOutcome};
 use crate::{Candidate, Error, Result};
 
 /// One experiment's options.
@@ -72,12 +73,12 @@ impl Bench<'_> {
         controllers: impl Fn(usize) -> Controllers + Sync,
     ) -> Result<Vec<Vec<SimulationOutcome>>> {
         let places: Vec<usize> = (0..self.seeds().len()).collect();
-        let play_seed = |place: &usize| {
+        let play = |place: &usize| {
             let seed = self.seeds()[*place];
             let evaluations = self.evaluations(plan.config().functions);
-            play(plan, scenario, &controllers(*place), seed, evaluations)
+            play_seed(plan, scenario, &controllers(*place), seed, evaluations)
         };
-        places.par_iter().map(play_seed).collect()
+        places.par_iter().map(play).collect()
     }
 
     /// Plays a heuristic by name.
@@ -224,27 +225,6 @@ pub(super) fn controllers_of(preset: &Preset, training: &Training) -> Controller
     }
 }
 
-/// Plays controllers on the evaluation seeds of one seed.
-pub(super) fn play(
-    plan: &FaasPlan,
-    scenario: &Scenario,
-    controllers: &Controllers,
-    seed: u64,
-    evaluations: u64,
-) -> Result<Vec<SimulationOutcome>> {
-    let duration: SimDuration = plan.window() * u64::from(plan.config().steps);
-    let simulation = Simulation {
-        plan: plan.clone(),
-        scenario: scenario.clone(),
-        controllers: controllers.clone(),
-        duration,
-    };
-    let first = FIRST_EVALUATION_SEED.wrapping_add(seed.wrapping_mul(1000));
-    (0..evaluations)
-        .map(|trial| simulation.run(first.wrapping_add(trial), &mut |_| Ok(())))
-        .collect()
-}
-
 /// The figure of every seed, the mean over its evaluation episodes.
 pub(super) fn by_seed(
     outcomes: &[Vec<SimulationOutcome>],
@@ -286,10 +266,6 @@ pub(super) fn converged_at(curve: &[f64]) -> Option<f64> {
     let goal = first + 0.95 * (end - first);
     let reached = smooth.iter().position(|value| *value >= goal)?;
     (end - first >= LEAST_GAIN).then_some((reached + SMOOTHED) as f64)
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// A finding that is still to be filled.

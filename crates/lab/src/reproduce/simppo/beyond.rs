@@ -11,8 +11,8 @@ use homeostat_simppo::{Preset, Training};
 use super::bench::{Bench, LOAD, finding, kinds_of, mean, mean_function_miss, plan, spread, team};
 use crate::Result;
 use crate::reproduce::Spread;
+use crate::reproduce::evaluation::first_evaluation_seed;
 use crate::reproduce::finding::{Cell, Finding, Table};
-use crate::reproduce::s_rl::FIRST_EVALUATION_SEED;
 use crate::simulate::Scenario;
 
 pub(super) fn beyond(bench: &Bench<'_>) -> Result<Finding> {
@@ -158,7 +158,7 @@ fn play_chains(
     stage: &Stage<'_>,
 ) -> Result<(f64, f64)> {
     let plan = plan.chained()?;
-    let first = FIRST_EVALUATION_SEED.wrapping_add(seed.wrapping_mul(1000));
+    let first = first_evaluation_seed(seed);
     let (mut misses, mut containers) = (Vec::new(), Vec::new());
     for trial in 0..bench.evaluations(8) {
         let seeds = SeedTree::new(first.wrapping_add(trial));

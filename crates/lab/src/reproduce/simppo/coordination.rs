@@ -19,6 +19,10 @@ const LOADS: [(&str, f64); 4] =
 /// Who counts as a rival.
 const RIVALS: [&str; 5] = ["s-rl", "s-rl, trained together", "hpa+vpa", "kpa", "ensure"];
 
+/// Everybody who needs no training.
+const UNTRAINED: [&str; 7] =
+    ["ensure", "kpa", "hpa+vpa", "staffing", "short-first", "none", "random"];
+
 struct Played {
     name: &'static str,
     outcomes: Vec<Vec<SimulationOutcome>>,
@@ -62,7 +66,7 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
         bench.say("playing the rivals");
         let outcomes = bench.play(&plan, &together, |place| alone[place].controllers.clone())?;
         played.push(Played { name: "s-rl", outcomes });
-        for name in ["ensure", "kpa", "hpa+vpa", "staffing", "short-first", "none", "random"] {
+        for name in UNTRAINED {
             played.push(Played { name, outcomes: bench.play_named(&plan, &together, name)? });
         }
         let (table, facts) = compare(load, &played);
@@ -99,7 +103,7 @@ fn from_plenty(bench: &Bench<'_>, episodes: u64) -> Result<Table> {
         name: "simppo+",
         outcomes: bench.play(&plan, &Scenario::Together, controllers)?,
     }];
-    for name in ["ensure", "kpa", "hpa+vpa", "staffing", "short-first", "none", "random"] {
+    for name in UNTRAINED {
         let outcomes = bench.play_named(&plan, &Scenario::Together, name)?;
         played.push(Played { name, outcomes });
     }
