@@ -36,7 +36,7 @@ mod training;
 mod watched_team;
 mod worlds;
 
-pub use candidates::load_candidates;
+pub use candidates::{load_candidate, load_candidates};
 pub use checkpoint::Checkpoint;
 pub use config::{
     DEFAULT_TOML, RunConfig, Settings, Source, TOKEN_VARIABLE, TeamMethod, UserLayers, nearest,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use homeostat_core::Stream;
 use homeostat_env::{Action, Space};
-use homeostat_lab::{EvaluationConfig, RunFolder, load_candidates};
+use homeostat_lab::{EvaluationConfig, RunFolder, load_candidate, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Sampling, Workspace};
 use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
@@ -38,9 +38,8 @@ impl Policy {
     #[new]
     #[pyo3(signature = (path, seed=0))]
     fn new(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult<Self> {
-        let loaded = py.detach(|| load_candidates(&path));
-        let (mut candidates, _) = loaded.map_err(|error| raise(py, &error))?;
-        let policy = candidates.swap_remove(0).policy;
+        let loaded = py.detach(|| load_candidate(&path));
+        let policy = loaded.map_err(|error| raise(py, &error))?.policy;
         let acting =
             Acting { workspace: Workspace::new(Kernel::best()), rng: Stream::from_seed(seed) };
         Ok(Self {

@@ -55,15 +55,10 @@ pub(crate) fn train(
     let folder = training.folder().path().to_owned();
     // Threads of its own, as a process that was forked has none of its parent's.
     let threads = training.config().threads.unwrap_or(0);
-    let worker = std::thread::spawn(move || -> Result<TrainingSummary, Error> {
-        match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-            Ok(pool) => pool.install(|| training.run(&mut messenger)),
-            Err(error) => Err(Error::Company {
-                env: training.config().env.clone(),
-                reason: format!("threads cannot be started: {error}"),
-            }),
-        }
-    });
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool =
+        pool.map_err(|error| Class::Error.with(py, format!("failed to start threads: {error}")))?;
+    let worker = std::thread::spawn(move || pool.install(|| training.run(&mut messenger)));
     let interruption = attend(py, &mut receiver, report, &stop, &worker)?;
     let outcome = py.detach(|| worker.join());
     let summary = match outcome {

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use homeostat_env::{Action, AutoresetMode, EnvSpec, LaneStep, Lanes};
 use numpy::{
-    PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
+    PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray2,
+    PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -155,7 +156,7 @@ impl VectorWorld {
             None => vec![true; self.count],
         };
         let obs = self.obs_array(py);
-        let mut writable = obs.readwrite();
+        let mut writable = self.writable(&obs)?;
         let rows = writable.as_slice_mut()?;
         let width = self.spec.observation.len();
         let played = py.detach(|| {
@@ -182,21 +183,22 @@ impl VectorWorld {
         let rewards = PyArray1::<f64>::zeros(py, [self.count], false);
         let terminations = PyArray1::<bool>::zeros(py, [self.count], false);
         let truncations = PyArray1::<bool>::zeros(py, [self.count], false);
-        let mut writable = (
-            obs.readwrite(),
-            rewards.readwrite(),
-            terminations.readwrite(),
-            truncations.readwrite(),
-        );
-        let (rows, reward, terminated, truncated) = (
-            writable.0.as_slice_mut()?,
-            writable.1.as_slice_mut()?,
-            writable.2.as_slice_mut()?,
-            writable.3.as_slice_mut()?,
-        );
         let played = self.inside.take(|inside| -> PyResult<_> {
             let Inside { lanes, actions: chosen, figures, ended } = inside;
+            // Before the observations are taken: without copies the two may be one array.
             actions::batch_of(&self.spec, actions, chosen)?;
+            let mut writable = (
+                self.writable(&obs)?,
+                rewards.readwrite(),
+                terminations.readwrite(),
+                truncations.readwrite(),
+            );
+            let (rows, reward, terminated, truncated) = (
+                writable.0.as_slice_mut()?,
+                writable.1.as_slice_mut()?,
+                writable.2.as_slice_mut()?,
+                writable.3.as_slice_mut()?,
+            );
             let stepped = py.detach(|| {
                 figures.clear();
                 ended.clear();
@@ -213,7 +215,6 @@ impl VectorWorld {
             Ok((figures.hand_over(py), ended.hand_over(py, width)?))
         });
         let (figures, ended) = played.map_err(|error| error.raise(py))??;
-        drop(writable);
         Ok((obs, rewards, terminations, truncations, figures, ended))
     }
 
@@ -287,6 +288,19 @@ impl VectorWorld {
             Some(kept) => kept.bind(py).clone(),
             None => PyArray2::zeros(py, [self.count, self.spec.observation.len()], false),
         }
+    }
+}
+
+impl VectorWorld {
+    /// Room for observations. The array that is kept is in the caller's hands as well.
+    fn writable<'py>(
+        &self,
+        obs: &Bound<'py, PyArray2<f32>>,
+    ) -> PyResult<PyReadwriteArray2<'py, f32>> {
+        obs.try_readwrite().map_err(|error| {
+            let text = format!("{} cannot write its observations: {error}", self.spec.id);
+            Class::Usage.with(obs.py(), text)
+        })
     }
 }
 

@@ -60,6 +60,13 @@ def test_the_state_is_what_everybody_sees():
     np.testing.assert_array_equal(env.state(), np.concatenate(list(observations.values())))
 
 
+def test_the_zoo_has_every_world_of_many_agents():
+    from homeostat import zoo
+
+    shared = [facts.id for facts in homeostat.worlds() if facts.is_shared]
+    assert sorted(getattr(zoo, name).world for name in zoo.__all__) == sorted(shared)
+
+
 def test_agents_may_act_one_after_the_other():
     from homeostat.zoo import faas_fleet_v1
 

@@ -109,6 +109,16 @@ def test_without_copy_every_call_returns_the_same_array():
     assert envs.step([0, 0, 0])[1] is not rewards
 
 
+def test_without_copies_the_observations_may_be_the_actions():
+    envs = vector("homeostat/toy-identity-box-v1", copy=False)
+    observations, _ = envs.reset(seed=1)
+    rewards = envs.step(observations)[1]
+    assert np.all(rewards == 0.0), "what was seen was repeated"
+    observations.flags.writeable = False
+    with pytest.raises(ValueError, match="cannot write its observations"):
+        envs.reset()
+
+
 def test_without_autoreset_whoever_ended_waits_for_its_reset():
     envs = vector(steps=2, autoreset_mode="Disabled")
     envs.reset(seed=1)
