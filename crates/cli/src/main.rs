@@ -110,34 +110,9 @@ fn main() -> ExitCode {
 
 /// Whether the user can mend it by calling differently.
 fn is_usage(error: &anyhow::Error) -> bool {
-    use homeostat_lab::Error;
     #[cfg(feature = "network")]
     if commands::network::is_usage(error) {
         return true;
     }
-    matches!(
-        error.downcast_ref::<Error>(),
-        Some(
-            Error::UnknownKey { .. }
-                | Error::Unreadable { .. }
-                | Error::OutOfRange { .. }
-                | Error::Threshold { .. }
-                | Error::NotARun { .. }
-                | Error::Incomparable { .. }
-                | Error::RunExists { .. }
-                | Error::ForeignFolder { .. }
-                | Error::SettingChanged { .. }
-                | Error::World(
-                    homeostat_env::Error::UnknownId { .. }
-                        | homeostat_env::Error::ManyAgents { .. }
-                        | homeostat_env::Error::MalformedId { .. }
-                )
-                | Error::Training(homeostat_simppo::Error::Setting { .. })
-                | Error::Learner(
-                    homeostat_rl::Error::Unsuited { .. }
-                        | homeostat_rl::Error::Network(_)
-                        | homeostat_rl::Error::Setting { .. }
-                )
-        )
-    )
+    error.downcast_ref::<homeostat_lab::Error>().is_some_and(homeostat_lab::Error::is_usage)
 }
