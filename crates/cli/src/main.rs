@@ -22,6 +22,7 @@ use commands::{
 /// lowest cost.
 #[derive(Parser)]
 #[command(
+    name = "homeostat",
     version,
     propagate_version = true,
     after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a report\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
