@@ -190,8 +190,11 @@ def test_a_larger_budget_goes_on_bit_for_bit():
 
 
 def test_ctrl_c_saves_the_run_and_it_goes_on_bit_for_bit():
+    # Whoever runs the tests in the background has told their children to ignore Ctrl-C.
     code = """
+import signal
 import homeostat
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     homeostat.train("ppo", env="classic/cartpole-v1", seed=3, steps=10_000_000, run_dir="run", preset="off",
                     progress=lambda told: print(told["step"], flush=True))
@@ -202,8 +205,9 @@ except KeyboardInterrupt as interruption:
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     sent = time.monotonic()
-    rest, _ = process.communicate(timeout=30)
-    assert time.monotonic() - sent < 10
+    # A round takes a few milliseconds; a machine that is busy otherwise takes its time.
+    rest, _ = process.communicate(timeout=120)
+    assert time.monotonic() - sent < 60
     assert 'interrupted: the run is saved; go on with homeostat.train(resume="run")' in rest
     run = homeostat.Run("run")
     assert run.summary["status"] == "interrupted"
@@ -264,7 +268,7 @@ def test_a_forked_process_trains_too():
             cartpole(run_dir="child", steps=2048, agents=2)
         finally:
             os._exit(0)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         done, _ = os.waitpid(child, os.WNOHANG)
         if done:
