@@ -147,6 +147,7 @@ def test_gymnasium_answers_for_ids_it_does_not_know():
         gymnasium.make("homeostat/faas-functon-v1")
 
 
+@pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 def test_a_world_of_many_agents_says_how_to_make_it():
     with pytest.raises(ValueError, match=r"homeostat.parallel_env\(\"faas/fleet-v1\"\)"):
         gymnasium.make("homeostat/faas-fleet-v1")
