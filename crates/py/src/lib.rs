@@ -8,6 +8,7 @@
 
 mod actions;
 mod arrays;
+mod attended;
 mod comparison;
 mod exceptions;
 mod policy;

@@ -1,6 +1,8 @@
 //! What was learnt: policies of a run, to act with and to be played.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use homeostat_core::Stream;
 use homeostat_env::{Action, Space};
@@ -12,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arrays::describe_space;
+use crate::attended::Attended;
 use crate::exceptions::{Class, raise};
 use crate::turn::Turn;
 
@@ -205,10 +208,16 @@ pub(crate) fn evaluate(
 ) -> PyResult<Vec<Played<'_>>> {
     let sampling = if stochastic { Sampling::Stochastic } else { Sampling::Greedy };
     let config = EvaluationConfig { episodes, seed, sampling, kernel: Kernel::best() };
-    let played = py.detach(|| {
+    let attended = Attended::<Infallible>::new();
+    let stop = Arc::clone(&attended.stop);
+    let work = move || {
         let (candidates, worlds) = load_candidates(&path)?;
-        homeostat_lab::evaluate(candidates, &worlds, &config)
-    });
+        homeostat_lab::evaluate(candidates, &worlds, &config, &stop)
+    };
+    let (played, interruption) = attended.run(py, 0, work, |_| Ok(()))?;
+    if let Some(error) = interruption {
+        return Err(error);
+    }
     let played = played.map_err(|error| raise(py, &error))?;
     let arrays = played.into_iter().map(|evaluation| {
         let returns = PyArray1::from_vec(py, evaluation.returns);

@@ -217,6 +217,29 @@ except KeyboardInterrupt as interruption:
     assert (run.path / "metrics.jsonl").read_bytes() == (whole.path / "metrics.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("algorithm, env", [("ppo", "classic/cartpole-v1"), ("simppo", "faas/fleet-v1")])
+def test_ctrl_c_ends_an_evaluation(algorithm, env):
+    homeostat.train(algorithm, env=env, steps=256, log_every=256, ppo={"steps_per_update": 32}, **QUICK)
+    code = """
+import signal, threading, time
+import homeostat
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.5, lambda: print("playing", flush=True)).start()
+try:
+    homeostat.evaluate("run", episodes=10**12)
+except KeyboardInterrupt:
+    print("interrupted", threading.active_count(), flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "playing\n"
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (rest, process.returncode) == ("interrupted 1\n", 0)
+
+
 def test_what_a_progress_function_raises_ends_the_run_in_order():
     def stop(told):
         raise RuntimeError(f"seen enough at {told['step']}")
@@ -246,25 +269,28 @@ def test_other_threads_run_while_it_trains():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_trains_too():
-    """Threads do not survive a fork: a run must not wait for those of its parent."""
-    cartpole(run_dir="parent", steps=2048, agents=2)
+def test_a_forked_process_trains_and_plays_too():
+    """Threads do not survive a fork: nothing must wait for those of the parent."""
+    cartpole(run_dir="parent", steps=2048, agents=2).evaluate(episodes=2)
     child = os.fork()
     if child == 0:
+        code = 1
         try:
-            cartpole(run_dir="child", steps=2048, agents=2)
+            cartpole(run_dir="child", steps=2048, agents=2).evaluate(episodes=2)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        done, _ = os.waitpid(child, os.WNOHANG)
+        done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
         time.sleep(0.05)
     else:
         os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         pytest.fail("the child waits for threads that it does not have")
-    assert homeostat.Run("child").summary["status"] == "finished"
+    assert status == 0 and homeostat.Run("child").summary["status"] == "finished"
 
 
 def test_runs_are_held_against_each_other():
