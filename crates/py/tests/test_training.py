@@ -104,9 +104,11 @@ def test_actions_have_the_form_of_their_space(algorithm, env, shape):
 @pytest.mark.parametrize(
     "observation, text",
     [
-        (np.zeros(3), "expects Box.* of shape \\[4\\], or several in rows, got shape \\[3\\]"),
-        (np.zeros((2, 3, 4)), "got shape \\[2, 3, 4\\]"),
-        (["a"] * 4, "a policy of classic/cartpole-v1 expects Box.*, got list"),
+        (np.zeros(3), r"expects Box.* of shape \(4,\), or several in rows, got shape \(3,\)"),
+        (np.zeros((2, 3, 4)), r"got shape \(2, 3, 4\)"),
+        (["a"] * 4, "a policy of classic/cartpole-v1 expects Box.*, got <U1 of shape"),
+        (np.zeros(4, complex), "got complex128"),
+        (np.full(4, "1.0"), "got <U3"),
         ([0.0, np.nan, 0.0, 0.0], "got \\[0.0, NaN, 0.0, 0.0\\]"),
     ],
 )

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Callable, List, Optional, Union
 
+from .errors import WrongType
+
 __all__: List[str] = []
 
 ProgressOption = Union[bool, None, Callable[..., object]]
@@ -24,7 +26,7 @@ def describe(reached: Optional[float], speed: float) -> str:
 
 
 class Silence:
-    """Shows nothing, and notes only on standard error if asked to."""
+    """Shows nothing."""
 
     def __call__(self, *told: Any) -> None:
         pass
@@ -114,7 +116,8 @@ class TqdmBar:
             return
         step, total, reached, speed = told
         if self._bar is None:
-            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=0)
+            # Steps of before, of a run that goes on, cost no time now.
+            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=step)
         self._bar.set_postfix_str(describe(reached, speed), refresh=False)
         self._bar.update(step - self._bar.n)
 
@@ -135,6 +138,8 @@ def reporter(progress: ProgressOption) -> Any:
         return Silence()
     if callable(progress):
         return CallerFunction(progress)
+    if progress is not None and progress is not True:
+        raise WrongType(f"progress must be None, True, False or a function, got {progress!r}")
     in_notebook = is_notebook()
     if in_notebook or sys.stderr.isatty():
         try:
