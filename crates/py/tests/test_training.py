@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+import types
 
 import gymnasium
 import numpy as np
@@ -262,6 +264,65 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(capfd):
     bar(50, 100, 12.5, 1234.0)
     bar.close()
     assert "████████████░░░░░░░░░░░░  50%  return 12.50  1,234 steps/s" in capfd.readouterr().err
+
+
+def in_a_notebook(monkeypatch):
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+
+
+def test_a_notebook_without_widgets_has_a_bar_of_letters(capfd, monkeypatch):
+    in_a_notebook(monkeypatch)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.delitem(sys.modules, "tqdm.notebook", raising=False)
+    cartpole(progress=None)
+    assert "100%  return " in capfd.readouterr().err
+
+
+def test_a_notebook_with_widgets_has_the_bar_of_tqdm(monkeypatch):
+    tqdm = pytest.importorskip("tqdm")
+    in_a_notebook(monkeypatch)
+    made = []
+
+    def bar(**keywords):
+        made.append(tqdm.tqdm(disable=True, **keywords))
+        return made[0]
+
+    notebook = types.SimpleNamespace(tqdm=bar, IProgress=object)
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", notebook)
+    cartpole(progress=None)
+    assert len(made) == 1 and made[0].total == 8192
+
+
+@pytest.mark.parametrize("has_tqdm", [True, False])
+def test_a_terminal_has_a_bar(has_tqdm):
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    if has_tqdm:
+        pytest.importorskip("tqdm")
+    hide = "" if has_tqdm else "import sys; sys.modules['tqdm'] = None"
+    code = f"""
+{hide}
+import homeostat
+homeostat.train("ppo", env="classic/cartpole-v1", steps=8192, run_dir="run")
+"""
+    terminal, end = pty.openpty()
+    # A terminal of no width has no room for a bar.
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=end)
+    os.close(end)
+    shown = b""
+    try:
+        while True:
+            shown += os.read(terminal, 4096)
+    except OSError:
+        # The other end is closed.
+        pass
+    finally:
+        os.close(terminal)
+    assert process.wait() == 0, shown
+    text = shown.decode()
+    assert "100%" in text and "return " in text and "\r" in text
+    assert ("█░" in text) != has_tqdm, "our bar, or that of tqdm"
 
 
 def test_other_threads_run_while_it_trains():

@@ -132,6 +132,24 @@ def is_notebook() -> bool:
     return type(instance).__name__ == "ZMQInteractiveShell"
 
 
+def notebook_bar() -> Any:
+    """What makes tqdm's bar, where it and the widgets it is drawn with are installed."""
+    try:
+        from tqdm.notebook import IProgress, tqdm
+    except ImportError:
+        return None
+    return None if IProgress is None else tqdm
+
+
+def terminal_bar() -> Any:
+    """What makes tqdm's bar, where it is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm
+
+
 def reporter(progress: ProgressOption) -> Any:
     """Who shows progress: nobody, a function of the caller's, or what suits the place."""
     if progress is False:
@@ -142,14 +160,8 @@ def reporter(progress: ProgressOption) -> Any:
         raise WrongType(f"progress must be None, True, False or a function, got {progress!r}")
     in_notebook = is_notebook()
     if in_notebook or sys.stderr.isatty():
-        try:
-            if in_notebook:
-                from tqdm.notebook import tqdm
-            else:
-                from tqdm import tqdm
-        except ImportError:
-            return TerminalBar()
-        return TqdmBar(tqdm)
+        make = notebook_bar() if in_notebook else terminal_bar()
+        return TerminalBar() if make is None else TqdmBar(make)
     return PlainLines() if progress else Silence()
 
 
