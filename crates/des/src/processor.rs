@@ -388,7 +388,8 @@ impl<J> SharedProcessor<J> {
         let cores = |share: &Share| {
             if share.is_capped { share.threads } else { share.pull * self.level }
         };
-        self.busy.iter().map(cores).sum()
+        // A sum of nothing would be minus zero.
+        self.busy.iter().map(cores).fold(0.0, |sum, cores| sum + cores)
     }
 
     /// Work that jobs of a class do per CPU time now: one, less what crowding costs.

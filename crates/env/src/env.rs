@@ -16,6 +16,12 @@ pub trait Env: Persist + Send {
     /// Plays one step.
     fn step(&mut self, action: &Action) -> Result<Step<'_>>;
 
+    /// Whether a step takes so long, a tenth of a millisecond and more, that copies should share the
+    /// threads of the machine. Handing a step to another thread costs tens of microseconds.
+    fn is_worth_a_thread(&self) -> bool {
+        false
+    }
+
     /// A picture of the present state in text.
     fn render(&self) -> String;
 

@@ -38,6 +38,11 @@ pub trait World: Persist + Send {
     fn info(&self) -> Info {
         Info::new()
     }
+
+    /// Whether a step takes a tenth of a millisecond and more; see [`Env::is_worth_a_thread`].
+    fn is_worth_a_thread(&self) -> bool {
+        false
+    }
 }
 
 /// What the dynamics answer to one action.
@@ -102,6 +107,10 @@ impl<W: World> Env for Episode<W> {
         }
         self.world.observe(&mut self.obs);
         Ok(Step { obs: &self.obs, reward, terminated, truncated, info: self.world.info() })
+    }
+
+    fn is_worth_a_thread(&self) -> bool {
+        self.world.is_worth_a_thread()
     }
 
     fn render(&self) -> String {

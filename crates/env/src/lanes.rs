@@ -2,6 +2,7 @@
 //! episodes inside, so that returns and lengths are never missing from a log.
 
 use homeostat_core::{Persist, Snapshot};
+use rayon::prelude::*;
 
 use crate::{Action, Env, EnvSpec, Error, Info, Result};
 
@@ -115,17 +116,7 @@ impl Lanes {
         obs: &mut [f32],
         mut each: impl FnMut(usize, LaneStep<'_>),
     ) -> Result<()> {
-        if actions.len() != self.lanes.len() {
-            return Err(Error::ActionCount {
-                env: self.spec.id.to_string(),
-                expected: self.lanes.len(),
-                got: actions.len(),
-            });
-        }
-        // Before any lane moves, so that a refused step leaves all of them as they were.
-        for (lane, action) in self.lanes.iter().zip(actions) {
-            lane.require_step(action, self.mode, &self.spec)?;
-        }
+        self.require_steps(actions)?;
         let rows = obs.chunks_exact_mut(self.spec.observation.len());
         for (index, ((lane, action), row)) in
             self.lanes.iter_mut().zip(actions).zip(rows).enumerate()
@@ -133,6 +124,45 @@ impl Lanes {
             each(index, lane.step(action, row, self.mode)?);
         }
         Ok(())
+    }
+
+    /// The same on rayon's threads: lanes share nothing, so that the outcome does not depend on
+    /// their number, and `each` hears of them in their order. Worth it where a step takes long;
+    /// see [`Lanes::are_worth_threads`].
+    pub fn step_on_threads(
+        &mut self,
+        actions: &[Action],
+        obs: &mut [f32],
+        mut each: impl FnMut(usize, LaneStep<'_>),
+    ) -> Result<()> {
+        self.require_steps(actions)?;
+        let (mode, width) = (self.mode, self.spec.observation.len());
+        let rows = obs.par_chunks_exact_mut(width);
+        let lanes = self.lanes.par_iter_mut().zip(actions).zip(rows);
+        let played: Vec<_> =
+            lanes.map(|((lane, action), row)| lane.step(action, row, mode)).collect();
+        for (index, step) in played.into_iter().enumerate() {
+            each(index, step?);
+        }
+        Ok(())
+    }
+
+    /// Whether there are several lanes, of which a step takes long.
+    pub fn are_worth_threads(&self) -> bool {
+        self.lanes.len() > 1 && self.lanes[0].env.is_worth_a_thread()
+    }
+
+    /// Before any lane moves, so that a refused step leaves all of them as they were.
+    fn require_steps(&self, actions: &[Action]) -> Result<()> {
+        if actions.len() != self.lanes.len() {
+            return Err(Error::ActionCount {
+                env: self.spec.id.to_string(),
+                expected: self.lanes.len(),
+                got: actions.len(),
+            });
+        }
+        let mut lanes = self.lanes.iter().zip(actions);
+        lanes.try_for_each(|(lane, action)| lane.require_step(action, self.mode, &self.spec))
     }
 
     /// Starts a new episode in one lane and writes its first observation into `row`.

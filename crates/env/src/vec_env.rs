@@ -57,6 +57,20 @@ impl VecEnv {
         self.lanes.step(actions, &mut self.obs, each)
     }
 
+    /// The same on rayon's threads, with the same outcome; see [`Lanes::step_on_threads`].
+    pub fn step_on_threads(
+        &mut self,
+        actions: &[Action],
+        each: impl FnMut(usize, LaneStep<'_>),
+    ) -> Result<()> {
+        self.lanes.step_on_threads(actions, &mut self.obs, each)
+    }
+
+    /// Whether there are several lanes, of which a step takes long.
+    pub fn are_worth_threads(&self) -> bool {
+        self.lanes.are_worth_threads()
+    }
+
     /// Starts a new episode in one lane.
     pub fn reset_lane(&mut self, index: usize, seed: Option<u64>) -> Result<()> {
         let width = self.spec().observation.len();

@@ -1,5 +1,7 @@
 //! Playing a finished policy.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use homeostat_core::SeedTree;
 use homeostat_env::Action;
 use homeostat_nn::Kernel;
@@ -53,11 +55,12 @@ impl Evaluation {
 
 /// Plays every policy in its own world, all at once. All policies meet the same
 /// worlds: episode k has the same seed for each. Policies of a shared world play it
-/// together; whoever has no policy here holds still.
+/// together; whoever has no policy here holds still. Once `stop` is set, it ends with an error.
 pub fn evaluate(
     candidates: Vec<Candidate>,
     worlds: &Worlds,
     config: &EvaluationConfig,
+    stop: &AtomicBool,
 ) -> Result<Vec<Evaluation>> {
     if config.episodes == 0 {
         return Err(Error::OutOfRange {
@@ -69,7 +72,7 @@ pub fn evaluate(
     }
     let shared = candidates.first().map(|candidate| candidate.policy.env());
     if let Some(env) = shared.filter(|env| worlds.make_multi_agent(env).is_ok()) {
-        return evaluate_together(&candidates, env, worlds, config);
+        return evaluate_together(&candidates, env, worlds, config, stop);
     }
     let mut tasks: Vec<_> = candidates.into_iter().map(|candidate| (candidate, None)).collect();
     for_each_agent(config.kernel, &mut tasks, |(candidate, result), workspace| {
@@ -85,6 +88,7 @@ pub fn evaluate(
                 let mut obs = env.reset(Some(seeds.seed("world")))?.to_vec();
                 let (mut total, mut length) = (0.0, 0.0);
                 loop {
+                    refuse_to_go_on(stop)?;
                     policy.act(&obs, config.sampling, &mut rng, &mut action, workspace);
                     let step = env.step(&action)?;
                     total += step.reward;
@@ -102,4 +106,9 @@ pub fn evaluate(
         *result = Some(play());
     });
     tasks.into_iter().map(|(_, result)| result.expect("every task ran")).collect()
+}
+
+/// An error once somebody wants to stop.
+pub(crate) fn refuse_to_go_on(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -1,11 +1,16 @@
 //! Playing the policies of a run together, in the world that they share.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use homeostat_core::{AgentId, SeedTree};
 use homeostat_rl::{Workspace, for_each_agent};
 
+use crate::evaluate::refuse_to_go_on;
 use crate::{Candidate, Error, Evaluation, EvaluationConfig, Result, Worlds};
+
+/// Episodes that are played at once: what memory holds of them does not grow with their number.
+const AT_ONCE: usize = 1024;
 
 /// Plays all policies in one world, each as the agent that learnt it. Episodes are
 /// independent and played at once. An agent that has no policy here holds still: one that
@@ -18,26 +23,30 @@ pub(crate) fn evaluate_together(
     env: &str,
     worlds: &Worlds,
     config: &EvaluationConfig,
+    stop: &AtomicBool,
 ) -> Result<Vec<Evaluation>> {
     let agents = candidates.iter().map(|candidate| AgentId::new(candidate.agent));
     let places = agents.enumerate().map(|(place, agent)| (agent, place)).collect();
-    let stage = Stage { candidates, places, env, worlds, config };
-    let mut tasks: Vec<_> = (0..config.episodes).map(|episode| (episode, None)).collect();
-    for_each_agent(config.kernel, &mut tasks, |(episode, result), workspace| {
-        *result = Some(stage.play(*episode, workspace));
-    });
+    let stage = Stage { candidates, places, env, worlds, config, stop };
     let nothing = |candidate: &Candidate| Evaluation {
         name: candidate.name.clone(),
         returns: Vec::new(),
         lengths: Vec::new(),
     };
     let mut evaluations: Vec<_> = candidates.iter().map(nothing).collect();
-    for (_, result) in tasks {
-        let parts = result.expect("every task ran")?;
-        for (evaluation, part) in evaluations.iter_mut().zip(parts) {
-            if let Some(Part { episode_return, length }) = part {
-                evaluation.returns.push(episode_return);
-                evaluation.lengths.push(length);
+    for first in (0..config.episodes).step_by(AT_ONCE) {
+        let episodes = first..config.episodes.min(first.saturating_add(AT_ONCE));
+        let mut tasks: Vec<_> = episodes.map(|episode| (episode, None)).collect();
+        for_each_agent(config.kernel, &mut tasks, |(episode, result), workspace| {
+            *result = Some(stage.play(*episode, workspace));
+        });
+        for (_, result) in tasks {
+            let parts = result.expect("every task ran")?;
+            for (evaluation, part) in evaluations.iter_mut().zip(parts) {
+                if let Some(Part { episode_return, length }) = part {
+                    evaluation.returns.push(episode_return);
+                    evaluation.lengths.push(length);
+                }
             }
         }
     }
@@ -61,6 +70,7 @@ struct Stage<'a> {
     env: &'a str,
     worlds: &'a Worlds,
     config: &'a EvaluationConfig,
+    stop: &'a AtomicBool,
 }
 
 /// What one candidate had of an episode.
@@ -83,6 +93,7 @@ impl Stage<'_> {
         let mut actions = Vec::new();
         let mut parts = vec![None; self.candidates.len()];
         while !world.agents().is_empty() {
+            refuse_to_go_on(self.stop)?;
             actions.resize(world.agents().len(), still.clone());
             for (action, agent) in actions.iter_mut().zip(world.agents()) {
                 let Some(place) = self.places.get(agent) else {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
-use homeostat_env::{Action, AutoresetMode, VecEnv};
+use homeostat_env::{Action, AutoresetMode, LaneStep, VecEnv};
 use homeostat_nn::Kernel;
 use homeostat_rl::{AgentContext, Learner, Outcome, Policy, Workspace, for_each_agent};
 
@@ -23,6 +23,8 @@ struct AgentInTraining {
     learner: Box<dyn Learner>,
     world: VecEnv,
     actions: Vec<Action>,
+    /// Whether its lanes are stepped on several threads.
+    on_threads: bool,
 }
 
 impl SeparateWorlds {
@@ -46,6 +48,7 @@ impl SeparateWorlds {
                 learner,
                 world,
                 actions: vec![Action::Discrete(0); lanes],
+                on_threads: false,
             });
         }
         Ok(Self { kernel: config.kernel, agents })
@@ -54,7 +57,9 @@ impl SeparateWorlds {
 
 impl Company for SeparateWorlds {
     fn advance(&mut self, target: u64, total: u64) {
+        let has_threads_to_spare = rayon::current_num_threads() > self.agents.len();
         for_each_agent(self.kernel, &mut self.agents, |agent, workspace| {
+            agent.on_threads = has_threads_to_spare && agent.world.are_worth_threads();
             if agent.ledger.stopped.is_none()
                 && let Err(error) = agent.advance(target, total, workspace)
             {
@@ -122,9 +127,9 @@ impl AgentInTraining {
 
     /// One step in every lane.
     fn play(&mut self, workspace: &mut Workspace) -> Result<()> {
-        let Self { ledger, learner, world, actions } = self;
+        let Self { ledger, learner, world, actions, on_threads } = self;
         let mut failure = None;
-        world.step(actions, |lane, step| {
+        let each = |lane: usize, step: LaneStep<'_>| {
             let outcome = Outcome {
                 reward: step.reward,
                 terminated: step.terminated,
@@ -137,7 +142,12 @@ impl AgentInTraining {
             if let Some(episode) = step.episode {
                 ledger.finish(episode);
             }
-        })?;
+        };
+        if *on_threads {
+            world.step_on_threads(actions, each)?;
+        } else {
+            world.step(actions, each)?;
+        }
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 }

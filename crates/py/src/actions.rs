@@ -1,20 +1,18 @@
 //! Actions as Python gives them, checked: what was expected and what came.
 
 use homeostat_env::{Action, EnvSpec, Space};
-use numpy::{
-    IxDyn, PyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
-    PyUntypedArray, PyUntypedArrayMethods,
-};
+use numpy::PyReadonlyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::arrays::{numbers, tuple};
 use crate::exceptions::Class;
 
 /// One action of the space.
 pub(crate) fn action_of(spec: &EnvSpec, given: &Bound<'_, PyAny>) -> PyResult<Action> {
     if let (Space::Discrete(_), Ok(number)) = (&spec.action, given.cast::<PyInt>()) {
-        // A number too large or below zero is refused as any other outside the space.
-        return index_of(spec, number.extract::<i64>().unwrap_or(-1), given);
+        let index = number.extract::<usize>().map_err(|_| outside(spec, given, &[], 0))?;
+        return Ok(Action::Discrete(index));
     }
     let mut action = [spec.action.hold()];
     actions_of(spec, given, &[], &mut action)?;
@@ -44,7 +42,7 @@ fn actions_of(
     let shape: Vec<usize> = batch.iter().copied().chain(width).collect();
     match &spec.action {
         Space::Box { .. } => {
-            let array = numbers::<f32>(spec, given, &shape, "numbers", "biuf")?;
+            let array = array_of::<f32>(spec, given, &shape, "numbers", "biuf")?;
             let values = array.as_slice()?;
             for (action, row) in actions.iter_mut().zip(values.chunks_exact(width.unwrap_or(1))) {
                 match action {
@@ -56,24 +54,27 @@ fn actions_of(
             }
         }
         Space::Discrete(_) => {
-            let array = numbers::<i64>(spec, given, &shape, "integers", "iu")?;
-            for (action, number) in actions.iter_mut().zip(array.as_slice()?) {
-                *action = index_of(spec, *number, given)?;
+            let array = array_of::<i64>(spec, given, &shape, "integers", "iu")?;
+            for (place, (action, number)) in actions.iter_mut().zip(array.as_slice()?).enumerate() {
+                let Ok(index) = usize::try_from(*number) else {
+                    return Err(outside(spec, given, batch, place));
+                };
+                *action = Action::Discrete(index);
             }
         }
         Space::MultiDiscrete(_) => {
-            let array = numbers::<i64>(spec, given, &shape, "integers", "iu")?;
-            let values = array.as_slice()?;
-            for (action, row) in actions.iter_mut().zip(values.chunks_exact(width.unwrap_or(1))) {
-                let choice = |number: &i64| usize::try_from(*number).unwrap_or(usize::MAX);
+            let array = array_of::<i64>(spec, given, &shape, "integers", "iu")?;
+            let rows = array.as_slice()?.chunks_exact(width.unwrap_or(1));
+            for (place, (action, row)) in actions.iter_mut().zip(rows).enumerate() {
+                if row.iter().any(|number| *number < 0) {
+                    return Err(outside(spec, given, batch, place));
+                }
+                let wanted = row.iter().map(|number| *number as usize);
                 match action {
                     Action::MultiDiscrete(choices) if choices.len() == row.len() => {
-                        choices
-                            .iter_mut()
-                            .zip(row)
-                            .for_each(|(slot, number)| *slot = choice(number));
+                        choices.iter_mut().zip(wanted).for_each(|(slot, choice)| *slot = choice);
                     }
-                    other => *other = Action::MultiDiscrete(row.iter().map(choice).collect()),
+                    other => *other = Action::MultiDiscrete(wanted.collect()),
                 }
             }
         }
@@ -81,65 +82,29 @@ fn actions_of(
     Ok(())
 }
 
-fn index_of(spec: &EnvSpec, number: i64, given: &Bound<'_, PyAny>) -> PyResult<Action> {
-    match usize::try_from(number) {
-        Ok(index) => Ok(Action::Discrete(index)),
-        Err(_) => {
-            let (space, env) = (&spec.action, &spec.id);
-            let text = format!("action {given} is outside the action space {space} of {env}");
-            Err(Class::Usage.with(given.py(), text))
-        }
-    }
+/// What is said of a number below zero, or beyond what a number of 64 bits can be, in the words
+/// for any other outside the space: the action as it was given, of several the one at `place`.
+fn outside(spec: &EnvSpec, given: &Bound<'_, PyAny>, batch: &[usize], place: usize) -> PyErr {
+    let action = match batch {
+        [] => Ok(given.clone()),
+        _ => given.get_item(place),
+    };
+    let action = action.unwrap_or_else(|_| given.clone());
+    let (space, env) = (&spec.action, &spec.id);
+    let text = format!("action {action} is outside the action space {space} of {env}");
+    Class::Usage.with(given.py(), text)
 }
 
-/// What was given as an array of this shape. An array of the right type is read where it is;
-/// anything else is converted, if it is of the right kind.
-fn numbers<'py, T: numpy::Element>(
+fn array_of<'py, T: numpy::Element>(
     spec: &EnvSpec,
     given: &Bound<'py, PyAny>,
     shape: &[usize],
     what: &str,
     kinds: &str,
 ) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-    let py = given.py();
-    if let Ok(array) = given.cast::<PyArrayDyn<T>>()
-        && array.shape() == shape
-        && array.is_c_contiguous()
-    {
-        return Ok(array.readonly());
-    }
     let expected = || match shape {
-        [] => format!("{} expects one of {what}", spec.id),
+        [] => format!("{} expects an integer", spec.id),
         shape => format!("{} expects {what} of shape {}", spec.id, tuple(shape)),
     };
-    let wrong_type = |got: String| Class::WrongType.with(py, format!("{}, got {got}", expected()));
-    let numpy = py.import("numpy")?;
-    let any = match numpy.call_method1("asarray", (given,)) {
-        Ok(array) => array.cast_into::<PyUntypedArray>()?,
-        // Rows of different lengths and other things that are no array.
-        Err(_) => return Err(wrong_type(given.get_type().name()?.to_string())),
-    };
-    let dtype = any.dtype();
-    if !kinds.contains(dtype.kind() as char) {
-        return Err(wrong_type(format!("{dtype} of shape {}", tuple(any.shape()))));
-    }
-    if any.shape() != shape {
-        let text = format!("{}, got shape {}", expected(), tuple(any.shape()));
-        return Err(Class::Usage.with(py, text));
-    }
-    let typed = numpy.call_method1("ascontiguousarray", (any, T::get_dtype(py)))?;
-    // NumPy makes at least one dimension of none.
-    let typed = typed.cast_into::<PyArrayDyn<T>>()?;
-    let typed: Bound<'py, PyArray<T, IxDyn>> = typed.reshape(IxDyn(shape))?;
-    Ok(typed.readonly())
-}
-
-fn tuple(shape: &[usize]) -> String {
-    match shape {
-        [only] => format!("({only},)"),
-        several => {
-            let sizes: Vec<String> = several.iter().map(usize::to_string).collect();
-            format!("({})", sizes.join(", "))
-        }
-    }
+    numbers(given, kinds, expected, |found| found == shape)
 }

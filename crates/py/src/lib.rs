@@ -8,6 +8,7 @@
 
 mod actions;
 mod arrays;
+mod attended;
 mod comparison;
 mod exceptions;
 mod policy;
@@ -38,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use super::world::World;
     #[pymodule_export]
-    use super::worlds::{card, default_settings, worlds};
+    use super::worlds::{card, default_settings, own_spelling, worlds};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python spells it so")]

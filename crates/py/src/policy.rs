@@ -1,17 +1,20 @@
 //! What was learnt: policies of a run, to act with and to be played.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use homeostat_core::Stream;
 use homeostat_env::{Action, Space};
 use homeostat_lab::{EvaluationConfig, RunFolder, load_candidate, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Sampling, Workspace};
-use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arrays::describe_space;
+use crate::arrays::{describe_space, numbers, tuple};
+use crate::attended::Attended;
 use crate::exceptions::{Class, raise};
 use crate::turn::Turn;
 
@@ -104,29 +107,17 @@ impl Policy {
 impl Policy {
     /// Observations row by row, and whether several were given.
     fn rows_of(&self, obs: &Bound<'_, PyAny>) -> PyResult<(Vec<f32>, bool)> {
-        let py = obs.py();
-        let numpy = py.import("numpy")?;
         let one: Vec<usize> = match &self.observation {
             Space::Discrete(_) => Vec::new(),
             space => vec![space.len()],
         };
         let env = self.policy.env();
         let expected = format!("a policy of {env} expects {}", self.observation);
-        let array = numpy.call_method1("asarray", (obs, "float32")).map_err(|_| {
-            let kind =
-                obs.get_type().name().map_or("something".to_owned(), |kind| kind.to_string());
-            Class::WrongType.with(py, format!("{expected}, got {kind}"))
-        })?;
-        let array = array.cast_into::<PyArrayDyn<f32>>()?;
+        let fits = |shape: &[usize]| shape == one || shape.get(1..) == Some(one.as_slice());
+        let of_shape = || format!("{expected} of shape {}, or several in rows", tuple(&one));
+        let array = numbers::<f32>(obs, "biuf", of_shape, fits)?;
         let is_batch = array.shape() != one;
-        if is_batch && (array.ndim() != one.len() + 1 || array.shape()[1..] != one) {
-            let text = format!(
-                "{expected} of shape {one:?}, or several in rows, got shape {:?}",
-                array.shape()
-            );
-            return Err(Class::Usage.with(py, text));
-        }
-        let rows: Vec<f32> = array.readonly().as_array().iter().copied().collect();
+        let rows = array.as_slice()?.to_vec();
         for row in rows.chunks_exact(self.observation.len()) {
             let is_foreign = match &self.observation {
                 // A world may leave the ends of its box by a little; a number it must be.
@@ -134,7 +125,7 @@ impl Policy {
                 space => !space.contains_observation(row),
             };
             if is_foreign {
-                return Err(Class::Usage.with(py, format!("{expected}, got {row:?}")));
+                return Err(Class::Usage.with(obs.py(), format!("{expected}, got {row:?}")));
             }
         }
         Ok((rows, is_batch))
@@ -205,10 +196,16 @@ pub(crate) fn evaluate(
 ) -> PyResult<Vec<Played<'_>>> {
     let sampling = if stochastic { Sampling::Stochastic } else { Sampling::Greedy };
     let config = EvaluationConfig { episodes, seed, sampling, kernel: Kernel::best() };
-    let played = py.detach(|| {
+    let attended = Attended::<Infallible>::new();
+    let stop = Arc::clone(&attended.stop);
+    let work = move || {
         let (candidates, worlds) = load_candidates(&path)?;
-        homeostat_lab::evaluate(candidates, &worlds, &config)
-    });
+        homeostat_lab::evaluate(candidates, &worlds, &config, &stop)
+    };
+    let (played, interruption) = attended.run(py, 0, work, |_| Ok(()))?;
+    if let Some(error) = interruption {
+        return Err(error);
+    }
     let played = played.map_err(|error| raise(py, &error))?;
     let arrays = played.into_iter().map(|evaluation| {
         let returns = PyArray1::from_vec(py, evaluation.returns);

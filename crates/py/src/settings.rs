@@ -37,7 +37,22 @@ pub(crate) fn resolve(
 
 /// A value as TOML spells it. `None` switches an optional setting off.
 fn literal(value: &Bound<'_, PyAny>, keyword: &str) -> PyResult<String> {
+    nested_literal(value, keyword, 0)
+}
+
+/// Lists in lists, so many deep; a list may even hold itself.
+const DEEPEST: usize = 16;
+
+fn nested_literal(value: &Bound<'_, PyAny>, keyword: &str, depth: usize) -> PyResult<String> {
     let py = value.py();
+    let refused = |class: Class, why: String| {
+        Err(class.with(py, format!("cannot use keyword {keyword}: {why}")))
+    };
+    if depth > DEEPEST {
+        let why = format!("a setting is nested at most {DEEPEST} deep, got {}", kind_of(value));
+        return refused(Class::Usage, why);
+    }
+    let inner = |value: &Bound<'_, PyAny>| nested_literal(value, keyword, depth + 1);
     if value.is_none() {
         return Ok("\"off\"".to_owned());
     }
@@ -45,35 +60,54 @@ fn literal(value: &Bound<'_, PyAny>, keyword: &str) -> PyResult<String> {
         return Ok(value.extract::<bool>()?.to_string());
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(quoted(&text.to_cow()?));
+        return match text.to_cow() {
+            Ok(text) => Ok(quoted(&text)),
+            Err(_) => refused(Class::Usage, format!("it is no Unicode text, got {}", text.repr()?)),
+        };
     }
-    if value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() {
-        return Ok(value.repr()?.to_cow()?.into_owned());
+    // By their values: subclasses, NumPy's and those of enums, write themselves in ways of their own.
+    if value.is_instance_of::<PyInt>() {
+        return match value.extract::<i64>() {
+            Ok(number) => Ok(number.to_string()),
+            Err(_) => {
+                let why = format!("a whole number has at most 64 bits, got {value}");
+                refused(Class::Usage, why)
+            }
+        };
+    }
+    if value.is_instance_of::<PyFloat>() {
+        // TOML writes NaN in small letters.
+        return Ok(format!("{:?}", value.extract::<f64>()?).to_lowercase());
     }
     if let Ok(table) = value.cast::<PyDict>() {
         let entries = table
             .iter()
             .map(|(key, value)| {
-                Ok(format!("{} = {}", quoted(&key.str()?.to_cow()?), literal(&value, keyword)?))
+                let Ok(key) = key.cast_into::<PyString>() else {
+                    return refused(Class::WrongType, "names of settings are texts".to_owned());
+                };
+                Ok(format!("{} = {}", inner(key.as_any())?, inner(&value)?))
             })
             .collect::<PyResult<Vec<_>>>()?;
         return Ok(format!("{{ {} }}", entries.join(", ")));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items =
-            value.try_iter()?.map(|item| literal(&item?, keyword)).collect::<PyResult<Vec<_>>>()?;
+        let items = value.try_iter()?.map(|item| inner(&item?)).collect::<PyResult<Vec<_>>>()?;
         return Ok(format!("[{}]", items.join(", ")));
     }
     // NumPy's numbers and arrays become Python's.
     if let Ok(plain) = value.call_method0("tolist") {
-        return literal(&plain, keyword);
+        return inner(&plain);
     }
     if let Ok(path) = py.import("os")?.call_method1("fspath", (value,)) {
-        return literal(&path, keyword);
+        return inner(&path);
     }
-    let kind = value.get_type().name()?;
     let expected = "a setting is a number, a text, a truth value, a list or a dictionary";
-    Err(Class::WrongType.with(py, format!("cannot use keyword {keyword}: {expected}, got {kind}")))
+    refused(Class::WrongType, format!("{expected}, got {}", kind_of(value)))
+}
+
+fn kind_of(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or("something".to_owned(), |name| name.to_string())
 }
 
 fn quoted(text: &str) -> String {

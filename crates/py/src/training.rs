@@ -1,22 +1,17 @@
-//! Training runs. The run works in a thread of its own; the caller's shows progress and
-//! listens for Ctrl-C, without holding the interpreter's lock while it waits.
+//! Training runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::mpsc::Sender;
 
-use homeostat_lab::{Error, ExtraWriters, Progress, RunFolder, Training, TrainingSummary, Watcher};
+use homeostat_lab::{ExtraWriters, Progress, RunFolder, Training, Watcher};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::attended::Attended;
 use crate::exceptions::{Class, raise};
 use crate::settings::{Keywords, resolve};
-
-/// Time between two looks at signals.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Trains, in a new folder or on from the newest checkpoint of `resume`. `report` is called
 /// with `(step, total, return, steps per second)` while it goes on, and with texts. The folder,
@@ -36,9 +31,9 @@ pub(crate) fn train(
     tensorboard: bool,
 ) -> PyResult<(PathBuf, String, String)> {
     let extra = ExtraWriters { csv, tensorboard };
-    let (sender, mut receiver) = channel();
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut messenger = Messenger { sender, stop: Arc::clone(&stop) };
+    let attended = Attended::new();
+    let mut messenger =
+        Messenger { sender: attended.sender.clone(), stop: Arc::clone(&attended.stop) };
     let made = match resume {
         Some(path) => py.detach(|| Training::resume(&path, steps, extra, &mut messenger)),
         None => {
@@ -53,18 +48,11 @@ pub(crate) fn train(
     };
     let training = made.map_err(|error| raise(py, &error))?;
     let folder = training.folder().path().to_owned();
-    // Threads of its own, as a process that was forked has none of its parent's.
     let threads = training.config().threads.unwrap_or(0);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool =
-        pool.map_err(|error| Class::Error.with(py, format!("failed to start threads: {error}")))?;
-    let worker = std::thread::spawn(move || pool.install(|| training.run(&mut messenger)));
-    let interruption = attend(py, &mut receiver, report, &stop, &worker)?;
-    let outcome = py.detach(|| worker.join());
-    let summary = match outcome {
-        Ok(summary) => summary.map_err(|error| raise(py, &error))?,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
+    let work = move || training.run(&mut messenger);
+    let (outcome, interruption) =
+        attended.run(py, threads, work, |messages| show(report, messages))?;
+    let summary = outcome.map_err(|error| raise(py, &error))?;
     if let Some(error) = interruption {
         return Err(with_way_on(py, error, &folder));
     }
@@ -72,44 +60,6 @@ pub(crate) fn train(
         return Err(Class::Error.with(py, failure));
     }
     Ok((folder, summary.figures.to_string(), summary.timing.to_string()))
-}
-
-/// Shows what comes until the run has ended. Ctrl-C, and whatever `report` raises, asks the run
-/// to stop in order, and nothing is reported any more; a second Ctrl-C no longer waits for it.
-fn attend(
-    py: Python<'_>,
-    receiver: &mut Receiver<Message>,
-    report: &Bound<'_, PyAny>,
-    stop: &AtomicBool,
-    worker: &JoinHandle<Result<TrainingSummary, Error>>,
-) -> PyResult<Option<PyErr>> {
-    let mut interruption: Option<PyErr> = None;
-    loop {
-        let receiver = &mut *receiver;
-        let received = py.detach(move || {
-            let first = receiver.recv_timeout(LOOK_EVERY)?;
-            let mut messages = vec![first];
-            messages.extend(receiver.try_iter());
-            Ok::<_, RecvTimeoutError>(messages)
-        });
-        let messages = match received {
-            Ok(messages) => messages,
-            Err(RecvTimeoutError::Timeout) if worker.is_finished() => break,
-            Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        let is_listening = interruption.is_none();
-        let reported = if is_listening { show(report, messages) } else { Ok(()) };
-        match (reported.and_then(|()| py.check_signals()), is_listening) {
-            (Ok(()), _) => {}
-            (Err(first), true) => {
-                stop.store(true, Ordering::SeqCst);
-                interruption = Some(first);
-            }
-            (Err(again), false) => return Err(again),
-        }
-    }
-    Ok(interruption)
 }
 
 /// Of several rounds only the last is news.

@@ -74,7 +74,8 @@ pub(crate) fn make(
 }
 
 /// `homeostat/faas-function-v1`, as Gymnasium knows it, is `faas/function-v1` here.
-fn own_spelling(world: &str) -> String {
+#[pyfunction]
+pub(crate) fn own_spelling(world: &str) -> String {
     match world.strip_prefix("homeostat/") {
         Some(name) => name.replacen('-', "/", 1),
         None => world.to_owned(),

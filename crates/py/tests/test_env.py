@@ -159,10 +159,10 @@ def test_a_world_of_many_agents_says_how_to_make_it():
         (7, ValueError, "action 7 is outside the action space Discrete(7) of faas/function-v1"),
         (-1, ValueError, "action -1 is outside the action space Discrete(7)"),
         (10**30, ValueError, "is outside the action space Discrete(7)"),
-        (1.5, TypeError, "expects one of integers, got float64 of shape ()"),
-        ("up", TypeError, "expects one of integers, got <U2"),
-        (None, TypeError, "expects one of integers, got object"),
-        ([1, 2], ValueError, "expects one of integers, got shape (2,)"),
+        (1.5, TypeError, "expects an integer, got float64 of shape ()"),
+        ("up", TypeError, "expects an integer, got <U2"),
+        (None, TypeError, "expects an integer, got object"),
+        ([1, 2], ValueError, "expects an integer, got shape (2,)"),
     ],
 )
 def test_wrong_actions_are_refused_and_the_world_goes_on(action, error, text):

@@ -32,6 +32,12 @@ def reset_cartpole(times):
         env.reset(seed=seed)
 
 
+def reset_unseeded(times):
+    env = homeostat.HomeostatEnv("classic/cartpole-v1")
+    for _ in range(times):
+        env.reset()
+
+
 def reset_function(times):
     env = homeostat.HomeostatEnv("faas/function-v1", window_s=1.0, telemetry_delay_s=0.0)
     for _ in range(times):
@@ -70,7 +76,7 @@ def make(times):
 @pytest.mark.parametrize(
     "work, times",
     # A leak of one array in each would be ten mebibytes and more.
-    [(reset_cartpole, 100_000), (reset_function, 10_000), (step_vector, 50_000), (reset_fleet, 3_000), (draw, 300), (make, 60)],
+    [(reset_cartpole, 100_000), (reset_unseeded, 1_000_000), (reset_function, 10_000), (step_vector, 50_000), (reset_fleet, 3_000), (draw, 300), (make, 60)],
 )
 def test_nothing_leaks(work, times):
     if work is reset_fleet:

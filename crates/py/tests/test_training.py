@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+import types
 
 import gymnasium
 import numpy as np
@@ -104,9 +106,11 @@ def test_actions_have_the_form_of_their_space(algorithm, env, shape):
 @pytest.mark.parametrize(
     "observation, text",
     [
-        (np.zeros(3), "expects Box.* of shape \\[4\\], or several in rows, got shape \\[3\\]"),
-        (np.zeros((2, 3, 4)), "got shape \\[2, 3, 4\\]"),
-        (["a"] * 4, "a policy of classic/cartpole-v1 expects Box.*, got list"),
+        (np.zeros(3), r"expects Box.* of shape \(4,\), or several in rows, got shape \(3,\)"),
+        (np.zeros((2, 3, 4)), r"got shape \(2, 3, 4\)"),
+        (["a"] * 4, "a policy of classic/cartpole-v1 expects Box.*, got <U1 of shape"),
+        (np.zeros(4, complex), "got complex128"),
+        (np.full(4, "1.0"), "got <U3"),
         ([0.0, np.nan, 0.0, 0.0], "got \\[0.0, NaN, 0.0, 0.0\\]"),
     ],
 )
@@ -217,6 +221,29 @@ except KeyboardInterrupt as interruption:
     assert (run.path / "metrics.jsonl").read_bytes() == (whole.path / "metrics.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("algorithm, env", [("ppo", "classic/cartpole-v1"), ("simppo", "faas/fleet-v1")])
+def test_ctrl_c_ends_an_evaluation(algorithm, env):
+    homeostat.train(algorithm, env=env, steps=256, log_every=256, ppo={"steps_per_update": 32}, **QUICK)
+    code = """
+import signal, threading, time
+import homeostat
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.5, lambda: print("playing", flush=True)).start()
+try:
+    homeostat.evaluate("run", episodes=10**12)
+except KeyboardInterrupt:
+    print("interrupted", threading.active_count(), flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "playing\n"
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (rest, process.returncode) == ("interrupted 1\n", 0)
+
+
 def test_what_a_progress_function_raises_ends_the_run_in_order():
     def stop(told):
         raise RuntimeError(f"seen enough at {told['step']}")
@@ -239,6 +266,65 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(capfd):
     assert "████████████░░░░░░░░░░░░  50%  return 12.50  1,234 steps/s" in capfd.readouterr().err
 
 
+def in_a_notebook(monkeypatch):
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+
+
+def test_a_notebook_without_widgets_has_a_bar_of_letters(capfd, monkeypatch):
+    in_a_notebook(monkeypatch)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.delitem(sys.modules, "tqdm.notebook", raising=False)
+    cartpole(progress=None)
+    assert "100%  return " in capfd.readouterr().err
+
+
+def test_a_notebook_with_widgets_has_the_bar_of_tqdm(monkeypatch):
+    tqdm = pytest.importorskip("tqdm")
+    in_a_notebook(monkeypatch)
+    made = []
+
+    def bar(**keywords):
+        made.append(tqdm.tqdm(disable=True, **keywords))
+        return made[0]
+
+    notebook = types.SimpleNamespace(tqdm=bar, IProgress=object)
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", notebook)
+    cartpole(progress=None)
+    assert len(made) == 1 and made[0].total == 8192
+
+
+@pytest.mark.parametrize("has_tqdm", [True, False])
+def test_a_terminal_has_a_bar(has_tqdm):
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    if has_tqdm:
+        pytest.importorskip("tqdm")
+    hide = "" if has_tqdm else "import sys; sys.modules['tqdm'] = None"
+    code = f"""
+{hide}
+import homeostat
+homeostat.train("ppo", env="classic/cartpole-v1", steps=8192, run_dir="run")
+"""
+    terminal, end = pty.openpty()
+    # A terminal of no width has no room for a bar.
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=end)
+    os.close(end)
+    shown = b""
+    try:
+        while True:
+            shown += os.read(terminal, 4096)
+    except OSError:
+        # The other end is closed.
+        pass
+    finally:
+        os.close(terminal)
+    assert process.wait() == 0, shown
+    text = shown.decode()
+    assert "100%" in text and "return " in text and "\r" in text
+    assert ("█░" in text) != has_tqdm, "our bar, or that of tqdm"
+
+
 def test_other_threads_run_while_it_trains():
     meanwhile, took = counted_meanwhile(lambda: cartpole(steps=40_960))
     assert meanwhile > 20 * took, f"counted {meanwhile} times in {took} s"
@@ -246,25 +332,28 @@ def test_other_threads_run_while_it_trains():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_trains_too():
-    """Threads do not survive a fork: a run must not wait for those of its parent."""
-    cartpole(run_dir="parent", steps=2048, agents=2)
+def test_a_forked_process_trains_and_plays_too():
+    """Threads do not survive a fork: nothing must wait for those of the parent."""
+    cartpole(run_dir="parent", steps=2048, agents=2).evaluate(episodes=2)
     child = os.fork()
     if child == 0:
+        code = 1
         try:
-            cartpole(run_dir="child", steps=2048, agents=2)
+            cartpole(run_dir="child", steps=2048, agents=2).evaluate(episodes=2)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        done, _ = os.waitpid(child, os.WNOHANG)
+        done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
         time.sleep(0.05)
     else:
         os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         pytest.fail("the child waits for threads that it does not have")
-    assert homeostat.Run("child").summary["status"] == "finished"
+    assert status == 0 and homeostat.Run("child").summary["status"] == "finished"
 
 
 def test_runs_are_held_against_each_other():

@@ -162,7 +162,7 @@ def test_misuse_is_named():
         envs.step([0, 0, 0])
     with pytest.raises(ValueError, match="3 copies need as many seeds, got 2"):
         envs.reset(seed=[1, 2])
-    with pytest.raises(ValueError, match="num_envs must be an integer of at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_envs must lie from 1 to 65536, got 0"):
         vector(count=0)
     with pytest.raises(ValueError, match="autoreset_mode must be NextStep, SameStep or Disabled"):
         vector(autoreset_mode="Sometimes")

@@ -1,6 +1,6 @@
 //! Many agents at once.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use homeostat_nn::Kernel;
 use rayon::prelude::*;
@@ -8,12 +8,12 @@ use rayon::prelude::*;
 use crate::Workspace;
 
 thread_local! {
-    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
+    static WORKSPACE: Cell<Option<Workspace>> = const { Cell::new(None) };
 }
 
 /// Calls `work` for every agent, each call a task of its own on rayon's threads,
 /// with the workspace of the thread it runs on. Agents share nothing else, so the
-/// outcome does not depend on the number of threads.
+/// outcome does not depend on the number of threads. Work may hand out tasks itself.
 pub fn for_each_agent<A: Send>(
     kernel: Kernel,
     agents: &mut [A],
@@ -30,12 +30,11 @@ pub fn for_each_agent_of<A: Send>(
     work: impl Fn(&mut A, &mut Workspace) + Sync,
 ) {
     agents.par_iter_mut().with_min_len(at_least).for_each(|agent| {
-        WORKSPACE.with_borrow_mut(|slot| {
-            let workspace = match slot {
-                Some(workspace) if workspace.kernel() == kernel => workspace,
-                _ => slot.insert(Workspace::new(kernel)),
-            };
-            work(agent, workspace);
-        });
+        // Taken, not borrowed: while the work of one agent waits for tasks of its own, this
+        // thread may begin with another agent.
+        let kept = WORKSPACE.take().filter(|workspace| workspace.kernel() == kernel);
+        let mut workspace = kept.unwrap_or_else(|| Workspace::new(kernel));
+        work(agent, &mut workspace);
+        WORKSPACE.set(Some(workspace));
     });
 }

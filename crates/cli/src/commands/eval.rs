@@ -1,6 +1,7 @@
 //! `homeostat eval`.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use homeostat_lab::{Evaluation, EvaluationConfig, Summary, evaluate, load_candidates};
@@ -55,7 +56,8 @@ pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
         sampling: if arguments.stochastic { Sampling::Stochastic } else { Sampling::Greedy },
         kernel: Kernel::best(),
     };
-    let evaluations = evaluate(candidates, &worlds, &config)?;
+    // Nothing is written before the end: Ctrl-C ends the program itself.
+    let evaluations = evaluate(candidates, &worlds, &config, &AtomicBool::new(false))?;
     let figures = summary_record(&evaluations, arguments.episodes);
     if arguments.per_agent {
         print_records(arguments.output, &evaluations.iter().map(agent_record).collect::<Vec<_>>());

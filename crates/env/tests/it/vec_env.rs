@@ -1,7 +1,7 @@
 //! Several copies stepped together.
 
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
-use homeostat_env::{Action, AutoresetMode, EpisodeSummary, Error, VecEnv, make};
+use homeostat_env::{Action, AutoresetMode, EpisodeSummary, Error, LaneStep, VecEnv, make};
 
 /// A `LaneStep` that outlives the callback, with the lane's observation afterwards.
 #[derive(Debug, Clone, PartialEq)]
@@ -210,4 +210,46 @@ fn lanes_that_do_not_exist_are_refused() {
     let mut envs = VecEnv::new(make_grid, 2, AutoresetMode::Disabled, &seeds).unwrap();
     let error = envs.reset_lane(2, None).unwrap_err().to_string();
     assert_eq!(error, "toy/grid-world-v1 has no lane 2: it has 2, counted from 0");
+}
+
+#[test]
+fn lanes_play_the_same_on_threads() {
+    let play = |mode: AutoresetMode, threads: Option<usize>| {
+        let mut envs = vec_env("classic/cartpole-v1", 5, mode);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(1));
+        let pool = pool.build().expect("threads can be started");
+        let mut seen = Vec::new();
+        for number in 0..200 {
+            let actions: Vec<_> =
+                (0..5).map(|lane| Action::Discrete((number + lane) % 2)).collect();
+            let each = |lane: usize, step: LaneStep<'_>| {
+                let ends = (step.terminated, step.truncated, step.episode);
+                seen.push((lane, step.reward, ends, step.final_obs.to_vec()));
+            };
+            let stepped = match threads {
+                None => envs.step(&actions, each),
+                Some(_) => pool.install(|| envs.step_on_threads(&actions, each)),
+            };
+            stepped.expect("the actions are legal");
+        }
+        (seen, envs.obs().to_vec())
+    };
+    for mode in [AutoresetMode::SameStep, AutoresetMode::NextStep] {
+        let alone = play(mode, None);
+        assert!(alone.0.iter().any(|(_, _, (terminated, ..), _)| *terminated));
+        for threads in [1, 2, 4] {
+            assert_eq!(play(mode, Some(threads)), alone, "{mode:?} on {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn a_refused_step_on_threads_moves_no_lane() {
+    let mut envs = vec_env("classic/cartpole-v1", 2, AutoresetMode::SameStep);
+    let before = envs.obs().to_vec();
+    let actions = [Action::Discrete(0), Action::Discrete(7)];
+    let refused = envs.step_on_threads(&actions, |_, _| unreachable!("no lane moved"));
+    assert!(matches!(refused, Err(Error::ActionOutsideSpace { .. })), "{refused:?}");
+    assert_eq!(envs.obs(), before);
+    assert!(!envs.are_worth_threads(), "a cart is moved sooner than handed over");
 }

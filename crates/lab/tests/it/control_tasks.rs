@@ -1,6 +1,8 @@
 //! Every algorithm masters a control task: five agents with seeds of their own,
 //! each from nothing, judged on worlds they have not met.
 
+use std::sync::atomic::AtomicBool;
+
 use homeostat_lab::{
     Candidate, EvaluationConfig, Settings, Summary, Trainer, UserLayers, evaluate,
 };
@@ -34,7 +36,7 @@ fn returns(algorithm: &str, env: &str, steps: u64) -> Vec<f64> {
         sampling: Sampling::Greedy,
         kernel: Kernel::best(),
     };
-    evaluate(candidates.collect(), &config.worlds, &evaluation)
+    evaluate(candidates.collect(), &config.worlds, &evaluation, &AtomicBool::new(false))
         .unwrap()
         .iter()
         .map(|evaluation| evaluation.summary().mean)

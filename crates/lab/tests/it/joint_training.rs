@@ -1,12 +1,17 @@
 //! Agents that learn together in one shared world, with what that world brings: many lanes,
 //! or agents that come and go.
 
+use std::sync::atomic::AtomicBool;
+
 use homeostat_lab::{
-    AgentRound, Candidate, Checkpoint, EvaluationConfig, RunConfig, Settings, Trainer, UserLayers,
-    evaluate,
+    AgentRound, Candidate, Checkpoint, Error, EvaluationConfig, RunConfig, Settings, Trainer,
+    UserLayers, evaluate,
 };
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
+
+/// Nobody wants to stop.
+static GO_ON: AtomicBool = AtomicBool::new(false);
 
 const FLEET: &str = "run.env=faas/fleet-v1 faas.functions=4 faas.steps=6 run.steps=200 \
                      ppo.steps_per_update=10 ppo.minibatch=10 ppo.hidden=[8]";
@@ -155,21 +160,39 @@ fn policies_of_a_shared_world_are_played_together() {
         kernel: Kernel::best(),
     };
     let greedy = evaluation(Sampling::Greedy);
-    let together = evaluate(candidates.clone(), &config.worlds, &greedy).unwrap();
+    let together = evaluate(candidates.clone(), &config.worlds, &greedy, &GO_ON).unwrap();
     assert_eq!(together.len(), 4);
     assert!(together.iter().all(|agent| agent.lengths == [6.0; 3]), "{together:?}");
     let returns = |evaluations: &[homeostat_lab::Evaluation]| -> Vec<Vec<f64>> {
         evaluations.iter().map(|evaluation| evaluation.returns.clone()).collect()
     };
-    let again = evaluate(candidates.clone(), &config.worlds, &greedy).unwrap();
+    let again = evaluate(candidates.clone(), &config.worlds, &greedy, &GO_ON).unwrap();
     assert_eq!(returns(&again), returns(&together));
     let stochastic = evaluation(Sampling::Stochastic);
-    let drawn = evaluate(candidates.clone(), &config.worlds, &stochastic).unwrap();
+    let drawn = evaluate(candidates.clone(), &config.worlds, &stochastic, &GO_ON).unwrap();
     assert_ne!(returns(&drawn), returns(&together));
     // Without the first, whose agent then holds still.
     candidates.remove(0);
-    let without = evaluate(candidates, &config.worlds, &greedy).unwrap();
+    let without = evaluate(candidates, &config.worlds, &greedy, &GO_ON).unwrap();
     assert_eq!(without.len(), 3);
+}
+
+#[test]
+fn playing_ends_when_somebody_wants_to_stop() {
+    for settings in [format!("{FLEET} ppo.lanes=2"), "run.env=toy/identity-v1".to_owned()] {
+        let config = config(&settings);
+        let candidates = Trainer::new(&config).unwrap().policies().into_iter().map(candidate);
+        // More than memory holds tasks for, and more than anybody could wait for.
+        let evaluation = EvaluationConfig {
+            episodes: usize::MAX,
+            seed: 9,
+            sampling: Sampling::Greedy,
+            kernel: Kernel::best(),
+        };
+        let stop = AtomicBool::new(true);
+        let ended = evaluate(candidates.collect(), &config.worlds, &evaluation, &stop);
+        assert!(matches!(ended, Err(Error::Interrupted)), "{settings}: {ended:?}");
+    }
 }
 
 #[test]
@@ -273,7 +296,7 @@ fn policies_of_set_points_are_played_together() {
         sampling: Sampling::Greedy,
         kernel: Kernel::best(),
     };
-    let played = evaluate(candidates, &config.worlds, &evaluation).unwrap();
+    let played = evaluate(candidates, &config.worlds, &evaluation, &GO_ON).unwrap();
     assert_eq!(played.len(), 4);
     assert!(played.iter().all(|agent| agent.lengths == [6.0; 2]), "{played:?}");
     assert!(played.iter().all(|agent| agent.returns.iter().all(|reached| *reached < 0.0)));

@@ -3,6 +3,7 @@
 
 mod control_tasks;
 mod joint_training;
+mod lanes_on_threads;
 mod measured_table;
 mod reproduction;
 mod sample;

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import errors
-from ._native import __version__, card, default_settings
+from ._native import __version__, default_settings
 from .course import ServerlessEnv
 from .errors import Error, UsageError
 from .gymnasium_env import HomeostatEnv, HomeostatVectorEnv
-from .registration import WorldFacts, register, worlds
+from .registration import WorldFacts, card, register, worlds
 from .runs import Comparison, Policy, Run, compare, evaluate, load_policy, plot, train
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from .errors import UsageError, WrongType
-from .spaces import seed_of, world_settings
+from .given import seed_of, world_settings
 
 __all__ = ["ServerlessEnv"]
 
@@ -93,7 +93,8 @@ class ServerlessEnv:
         choices = []
         for name, allowed in parts.items():
             value = action.get(name, 0)
-            if value not in allowed:
+            # An array would be compared place by place.
+            if not isinstance(value, (int, float, np.number)) or value not in allowed:
                 raise UsageError(f"{name} must be one of {allowed}, got {value!r}")
-            choices.append(allowed.index(value))
+            choices.append(allowed.index(int(value)))
         return choices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
 import gymnasium
 import numpy as np
@@ -10,8 +10,19 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import _native
-from .errors import UsageError
-from .spaces import seed_of, space_of, world_settings
+from .errors import UsageError, WrongType
+from .given import (
+    MOST_COPIES,
+    AnyPath,
+    count_of,
+    flag_of,
+    optional_file_of,
+    refuse_copy,
+    seed_of,
+    text_of,
+    world_settings,
+)
+from .spaces import space_of
 
 __all__ = ["HomeostatEnv", "HomeostatVectorEnv"]
 
@@ -52,11 +63,13 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
         self,
         world: str,
         render_mode: Optional[str] = None,
-        config: Optional[str] = None,
+        config: Optional[AnyPath] = None,
         **settings: Any,
     ) -> None:
         self.render_mode = require_render_mode(render_mode)
-        self._world = _native.World(world, world_settings(settings), config)
+        self._world = _native.World(
+            text_of(world, "world"), world_settings(settings), optional_file_of(config, "config")
+        )
         self.observation_space = space_of(self._world.observation_space)
         self.action_space = space_of(self._world.action_space)
         self._is_seeded = False
@@ -69,8 +82,8 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: Optional[int] = None, options: Optional[Dict[str, Any]] = None
     ) -> Tuple[Any, Dict[str, Any]]:
-        super().reset(seed=seed)
         seed = seed_of(seed)
+        super().reset(seed=seed)
         if seed is None and not self._is_seeded:
             # Without any seed episodes differ from process to process, as Gymnasium's do.
             seed = int(self.np_random.integers(2**63))
@@ -86,6 +99,9 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         self._world.close()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self._world.id)
 
 
 class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
@@ -112,17 +128,21 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         world: str,
         num_envs: int = 1,
         render_mode: Optional[str] = None,
-        config: Optional[str] = None,
+        config: Optional[AnyPath] = None,
         autoreset_mode: Union[str, AutoresetMode] = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         **settings: Any,
     ) -> None:
         self.render_mode = require_render_mode(render_mode)
         mode = getattr(autoreset_mode, "value", autoreset_mode)
-        if not isinstance(num_envs, int) or num_envs < 1:
-            raise UsageError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+        num_envs = count_of(num_envs, "num_envs", 1, MOST_COPIES)
         self._world = _native.VectorWorld(
-            world, num_envs, world_settings(settings), config, str(mode), copy
+            text_of(world, "world"),
+            num_envs,
+            world_settings(settings),
+            optional_file_of(config, "config"),
+            str(mode),
+            flag_of(copy, "copy"),
         )
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(mode)
@@ -142,6 +162,8 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> Tuple[Any, Dict[str, Any]]:
         """Starts episodes in all copies, or in those of ``options["reset_mask"]``."""
         seeds = self._seeds_of(seed)
+        if options is not None and not isinstance(options, dict):
+            raise WrongType(f"options must be a dictionary, got {type(options).__name__}")
         mask = None
         if options is not None and options.get("reset_mask") is not None:
             mask = np.asarray(options["reset_mask"])
@@ -178,6 +200,9 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         if world is not None:
             world.close()
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self._world.id)
+
     def _seeds_of(self, seed: Any) -> List[Optional[int]]:
         if seed is None:
             super().reset(seed=None)
@@ -185,7 +210,7 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
                 return [None] * self.num_envs
             # Without any seed episodes differ from process to process, as Gymnasium's do.
             return [int(drawn) for drawn in self.np_random.integers(2**63, size=self.num_envs)]
-        if isinstance(seed, (list, tuple, np.ndarray)):
+        if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim > 0):
             if len(seed) != self.num_envs:
                 raise UsageError(f"{self.num_envs} copies need as many seeds, got {len(seed)}")
             return [seed_of(one) for one in seed]

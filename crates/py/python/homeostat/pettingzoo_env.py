@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 import gymnasium
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from . import _native
 from .errors import UsageError, WrongType
 from .gymnasium_env import RENDER_FPS, RENDER_MODES, render_of, require_render_mode
-from .spaces import seed_of, space_of, world_settings
+from .given import AnyPath, optional_file_of, refuse_copy, seed_of, text_of, world_settings
+from .spaces import space_of
 
 try:
     from pettingzoo import ParallelEnv
@@ -47,7 +48,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         self,
         world: str = "faas/fleet-v1",
         render_mode: Optional[str] = None,
-        config: Optional[str] = None,
+        config: Optional[AnyPath] = None,
         max_cycles: Optional[int] = None,
         **settings: Any,
     ) -> None:
@@ -57,7 +58,9 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
             if "steps" in settings:
                 raise UsageError("max_cycles and steps are the same setting: give one of them")
             given.append(("faas.steps", max_cycles, "max_cycles"))
-        self._world = _native.SharedWorld(world, given, config)
+        self._world = _native.SharedWorld(
+            text_of(world, "world"), given, optional_file_of(config, "config")
+        )
         name = self._world.id.replace("/", "_", 1).replace("-", "_")
         self.metadata = {**self.metadata, "name": name, "is_parallelizable": True}
         possible = self._world.possible_agents
@@ -129,6 +132,9 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
     def close(self) -> None:
         self._world.close()
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self._world.id)
+
     def _in_order(self, actions: Dict[str, Any]) -> List[Any]:
         """The actions in the order of the agents; each must have one and nobody else."""
         if not isinstance(actions, dict):
@@ -154,6 +160,12 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         self, kept: Spaces, described: Tuple[Any, ...], agent: str
     ) -> gymnasium.spaces.Space[Any]:
         """The same object for the same agent, so that seeding it lasts."""
+        possible = getattr(self, "possible_agents", None)
+        if possible is not None and agent not in possible:
+            raise UsageError(
+                f"{self._world.id} has no agent {agent!r}: "
+                f"there are {possible[0]} to {possible[-1]}"
+            )
         if agent not in kept:
             kept[agent] = space_of(described)
         return kept[agent]

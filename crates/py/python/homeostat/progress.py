@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Callable, List, Optional, Union
 
+from .errors import WrongType
+
 __all__: List[str] = []
 
 ProgressOption = Union[bool, None, Callable[..., object]]
@@ -24,7 +26,7 @@ def describe(reached: Optional[float], speed: float) -> str:
 
 
 class Silence:
-    """Shows nothing, and notes only on standard error if asked to."""
+    """Shows nothing."""
 
     def __call__(self, *told: Any) -> None:
         pass
@@ -114,7 +116,8 @@ class TqdmBar:
             return
         step, total, reached, speed = told
         if self._bar is None:
-            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=0)
+            # Steps of before, of a run that goes on, cost no time now.
+            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=step)
         self._bar.set_postfix_str(describe(reached, speed), refresh=False)
         self._bar.update(step - self._bar.n)
 
@@ -129,22 +132,36 @@ def is_notebook() -> bool:
     return type(instance).__name__ == "ZMQInteractiveShell"
 
 
+def notebook_bar() -> Any:
+    """What makes tqdm's bar, where it and the widgets it is drawn with are installed."""
+    try:
+        from tqdm.notebook import IProgress, tqdm
+    except ImportError:
+        return None
+    return None if IProgress is None else tqdm
+
+
+def terminal_bar() -> Any:
+    """What makes tqdm's bar, where it is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm
+
+
 def reporter(progress: ProgressOption) -> Any:
     """Who shows progress: nobody, a function of the caller's, or what suits the place."""
     if progress is False:
         return Silence()
     if callable(progress):
         return CallerFunction(progress)
+    if progress is not None and progress is not True:
+        raise WrongType(f"progress must be None, True, False or a function, got {progress!r}")
     in_notebook = is_notebook()
     if in_notebook or sys.stderr.isatty():
-        try:
-            if in_notebook:
-                from tqdm.notebook import tqdm
-            else:
-                from tqdm import tqdm
-        except ImportError:
-            return TerminalBar()
-        return TqdmBar(tqdm)
+        make = notebook_bar() if in_notebook else terminal_bar()
+        return TerminalBar() if make is None else TqdmBar(make)
     return PlainLines() if progress else Silence()
 
 

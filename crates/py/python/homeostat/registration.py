@@ -8,8 +8,9 @@ import gymnasium
 
 from . import _native
 from .errors import UsageError
+from .given import text_of
 
-__all__ = ["WorldFacts", "worlds"]
+__all__ = ["WorldFacts", "card", "worlds"]
 
 
 class WorldFacts(NamedTuple):
@@ -31,6 +32,11 @@ def worlds() -> List[WorldFacts]:
         WorldFacts(world, f"homeostat/{world.replace('/', '-', 1)}", is_shared, summary)
         for world, is_shared, summary in _native.worlds()
     ]
+
+
+def card(world: str) -> str:
+    """State, actions and reward of a world in words."""
+    return _native.card(text_of(world, "world"))
 
 
 def refuse_shared(world: str, **_: Any) -> gymnasium.Env[Any, Any]:

@@ -13,11 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 from . import _native
 from .errors import Error, UsageError, WrongType
 from .progress import ProgressOption, reporter
-from .spaces import Setting, seed_of, space_of
+from .given import (
+    AnyPath,
+    Setting,
+    count_of,
+    file_of,
+    flag_of,
+    optional_file_of,
+    required_seed_of,
+    seed_of,
+    text_of,
+)
+from .spaces import space_of
 
 __all__ = ["Comparison", "Policy", "Run", "compare", "evaluate", "load_policy", "plot", "train"]
 
-PathOrRun = Union[str, "os.PathLike[str]", "Run"]
+PathOrRun = Union[AnyPath, "Run"]
 
 # Sections of the configuration file; Python's names have no hyphens.
 SECTIONS = {"ppo": "ppo", "dqn": "dqn", "ddpg": "ddpg", "reinforce": "reinforce"}
@@ -33,8 +44,8 @@ def train(
     agents: Optional[int] = None,
     preset: Optional[str] = None,
     threads: Optional[int] = None,
-    config: Union[str, "os.PathLike[str]", None] = None,
-    run_dir: Union[str, "os.PathLike[str]", None] = None,
+    config: Optional[AnyPath] = None,
+    run_dir: Optional[AnyPath] = None,
     resume: Optional[PathOrRun] = None,
     progress: ProgressOption = None,
     csv: bool = False,
@@ -56,7 +67,7 @@ def train(
     """
     named = {
         "algorithm": algorithm,
-        "env": None if env is None else own_spelling(env),
+        "env": None if env is None else _native.own_spelling(text_of(env, "env")),
         "seed": seed_of(seed),
         "steps": steps,
         "agents": agents,
@@ -78,12 +89,12 @@ def train(
             [(f"run.{name}", value, name) for name, value in given.items()]
             + settings_of(settings),
             show,
-            config,
-            run_dir,
+            optional_file_of(config, "config"),
+            optional_file_of(run_dir, "run_dir"),
             None if resume is None else path_of(resume),
-            steps if resume is not None else None,
-            csv,
-            tensorboard,
+            None if resume is None or steps is None else count_of(steps, "steps", 1, 2**63 - 1),
+            flag_of(csv, "csv"),
+            flag_of(tensorboard, "tensorboard"),
         )
     finally:
         show.close()
@@ -109,21 +120,15 @@ def settings_of(settings: Dict[str, Any]) -> List[Setting]:
     return found
 
 
-def own_spelling(world: str) -> str:
-    """``homeostat/faas-function-v1``, as Gymnasium knows it, is ``faas/function-v1`` here."""
-    prefix = "homeostat/"
-    return world[len(prefix) :].replace("-", "/", 1) if world.startswith(prefix) else world
-
-
 def path_of(run: PathOrRun) -> str:
-    return os.fspath(run.path if isinstance(run, Run) else run)
+    return file_of(run.path if isinstance(run, Run) else run, "a run")
 
 
 class Run:
     """A training run on disk. Nothing is read before it is asked for."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: AnyPath) -> None:
+        self.path = Path(file_of(path, "path"))
         self._timing: Optional[Dict[str, float]] = None
         if not (self.path / "config.toml").is_file():
             reason = "it has no config.toml" if self.path.exists() else "it does not exist"
@@ -138,7 +143,7 @@ class Run:
                 f"{self.path} has no summary yet: its training goes on, or was cut off; "
                 f'homeostat.train(resume="{self.path}")'
             )
-        found: Dict[str, Any] = json.loads(file.read_text())
+        found: Dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
 
     @property
@@ -149,22 +154,28 @@ class Run:
     @property
     def config(self) -> str:
         """Every setting, as TOML."""
-        return (self.path / "config.toml").read_text()
+        return (self.path / "config.toml").read_text(encoding="utf-8")
 
     @property
     def metrics(self) -> Dict[str, NDArray[Any]]:
         """A column of every figure: ``step``, ``agent``, ``episodes``, ``return_mean``,
         ``return_recent``, ``length_mean``, and those of the algorithm. What a round did not have is
         NaN."""
-        lines = (self.path / "metrics.jsonl").read_text().splitlines()
-        return columns_of([json.loads(line) for line in lines])
+        text = (self.path / "metrics.jsonl").read_text(encoding="utf-8")
+        # Of a run that was killed the last line may be half of one.
+        whole = text[: text.rfind("\n") + 1]
+        return columns_of([json.loads(line) for line in whole.splitlines()])
 
     def curve(self, agent: Optional[int] = None) -> Tuple[NDArray[Any], NDArray[Any]]:
         """Steps, and the mean return of the last hundred episodes then: of one agent, or the mean of
         all who have one."""
         columns = self.metrics
+        if not columns:
+            return np.array([], dtype=np.int64), np.array([])
         wanted = ~np.isnan(columns["return_recent"])
         if agent is not None:
+            if agent not in columns["agent"]:
+                raise UsageError(f"{self.path} has no agent {agent!r}")
             wanted &= columns["agent"] == agent
         steps, places = np.unique(columns["step"][wanted], return_inverse=True)
         counts = np.bincount(places, minlength=len(steps))
@@ -202,9 +213,10 @@ class Run:
 class Policy:
     """What an agent learnt: it acts and no longer learns."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], seed: int = 0) -> None:
-        self.path = Path(path)
-        self._native = _native.Policy(path, seed)
+    def __init__(self, path: AnyPath, seed: int = 0) -> None:
+        self.path = Path(file_of(path, "path"))
+        self._seed = required_seed_of(seed)
+        self._native = _native.Policy(self.path, self._seed)
         self.observation_space = space_of(self._native.observation_space)
         self.action_space = space_of(self._native.action_space)
 
@@ -221,7 +233,11 @@ class Policy:
     def act(self, obs: ArrayLike, deterministic: bool = True) -> Any:
         """The action for one observation, or one for each row of several. Not ``deterministic``,
         it is drawn from the policy, where that is a distribution."""
-        return self._native.act(obs, deterministic)
+        return self._native.act(obs, flag_of(deterministic, "deterministic"))
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # Another process reads the same file, and draws from the beginning of the seed.
+        return Policy, (self.path, self._seed)
 
     def __repr__(self) -> str:
         return f"<Policy of {self.env} by {self.algorithm}>"
@@ -231,6 +247,7 @@ def load_policy(path: PathOrRun, agent: Optional[int] = None, seed: int = 0) -> 
     """A policy from its file, or from a run folder; of several agents ``agent`` says which."""
     files = [Path(file) for file in _native.policy_files(path_of(path))]
     if agent is not None:
+        agent = count_of(agent, "agent", 0, 2**32 - 1)
         files = [file for file in files if file.stem.rpartition("-")[2] == str(agent)] or files
         if files[0].stem.rpartition("-")[2] != str(agent):
             raise UsageError(
@@ -248,7 +265,12 @@ def evaluate(
 ) -> Dict[str, Dict[str, NDArray[np.float64]]]:
     """Plays the policies of a run, or of one file, on worlds they have not met: ``returns`` and
     ``lengths`` of the episodes of each agent. Policies of a shared world play it together."""
-    played = _native.evaluate(path_of(path), episodes, seed, stochastic)
+    played = _native.evaluate(
+        path_of(path),
+        count_of(episodes, "episodes", 0, 2**63 - 1),
+        required_seed_of(seed),
+        flag_of(stochastic, "stochastic"),
+    )
     return {name: {"returns": returns, "lengths": lengths} for name, returns, lengths in played}
 
 
@@ -312,21 +334,30 @@ def compare(
     records, worlds = _native.compare(
         [path_of(run) for run in runs],
         None if baseline is None else path_of(baseline),
-        anyway,
-        per_function,
+        flag_of(anyway, "anyway"),
+        flag_of(per_function, "per_function"),
     )
     return Comparison([json.loads(record) for record in records], worlds)
 
 
 def plot(
     *runs: PathOrRun,
-    path: Union[str, "os.PathLike[str]"],
+    path: AnyPath,
     title: str = "Learning curves",
     goals: Sequence[float] = (),
 ) -> Path:
     """Draws learning curves with the 95 % interval over agents as an SVG file."""
-    _native.draw_curves([path_of(run) for run in runs], title, list(goals), path)
-    return Path(path)
+    if not runs:
+        raise UsageError("plot needs at least one run")
+    try:
+        heights = [float(goal) for goal in goals]
+    except (TypeError, ValueError):
+        raise WrongType(f"goals must be a sequence of numbers, got {goals!r}") from None
+    if not np.isfinite(heights).all():
+        raise UsageError(f"goals must be finite, got {goals!r}")
+    picture = file_of(path, "path")
+    _native.draw_curves([path_of(run) for run in runs], text_of(title, "title"), heights, picture)
+    return Path(picture)
 
 
 def with_interval(mean: Optional[float], interval: Optional[float]) -> str:

@@ -95,9 +95,13 @@ pub(crate) fn draw(tenants: &Tenants) -> Picture {
         let latency = window.and_then(|window| window.latency);
         table.chain(&chain.name, chain.objective.slo.threshold(), latency);
     }
-    let left_out = tenants.present.len() - shown_tenants;
-    if left_out > 0 {
-        table.text(0, FAINT, &format!("and {left_out} functions more"));
+    let functions = (tenants.present.len() - shown_tenants, "function");
+    let nodes = (nodes.len() - shown_nodes, "node");
+    let left_out = [functions, nodes].into_iter().filter(|(count, _)| *count > 0);
+    let left_out: Vec<String> =
+        left_out.map(|(count, what)| format!("{count} {what}{}", plural(count))).collect();
+    if !left_out.is_empty() {
+        table.text(0, FAINT, &format!("and {} more", left_out.join(" and ")));
     }
     picture
 }
@@ -355,6 +359,27 @@ mod tests {
         assert_eq!(verdicts, 12);
         let kept = tenants.present.iter().filter(|tenant| tenant.obs[0] >= 1.0).count();
         assert_eq!(words.iter().filter(|word| **word == "kept").count(), kept);
+    }
+
+    #[test]
+    fn whoever_is_left_out_is_counted() {
+        let check = |functions: usize, expect: Option<&str>| {
+            let config = FaasConfig { functions, ..FaasConfig::default() };
+            let picture = draw(&played(config, 1));
+            let said = words(&picture).into_iter().find(|word| word.starts_with("and "));
+            assert_eq!(said, expect);
+        };
+        check(24, None);
+        check(25, Some("and 1 function more"));
+        check(100, Some("and 76 functions and 1 node more"));
+    }
+
+    #[test]
+    fn an_idle_platform_uses_nothing_and_not_minus_nothing() {
+        let tenants = Tenants::new(&FaasConfig::default().build().unwrap(), 7);
+        assert!(super::super::text_view::draw(&tenants).contains("cpu   0 %"));
+        assert!(words(&draw(&tenants)).iter().any(|word| word.contains("cpu 0 %")));
+        assert!(words(&draw(&tenants)).iter().all(|word| !word.contains("-0")));
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl World for SingleLearner {
         tenant.window.as_ref().map_or(Info::new(), super::info_of)
     }
 
+    // Alone on the platform a step takes 16 microseconds: measured, two threads gained nothing.
+    fn is_worth_a_thread(&self) -> bool {
+        self.has_company
+    }
+
     fn episode_limit(&self) -> Option<u32> {
         self.plan
             .config
