@@ -110,6 +110,18 @@ pub enum Reason {
         /// How many.
         kills: u32,
     },
+    /// How full replicas may be, as the objective allows or as it was set.
+    Fill {
+        /// CPU use as a part of the request.
+        level: Fraction,
+    },
+    /// The number of replicas has come to its end, and their size goes on.
+    SizedAtLimit {
+        /// The number.
+        replicas: u32,
+        /// The size.
+        size: Amount,
+    },
     /// Requests in the system against the target of each replica.
     Concurrency {
         /// Mean over the stable window.
@@ -282,6 +294,10 @@ impl fmt::Display for Reason {
             ),
             Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
+            Self::Fill { level } => write!(f, "replicas may be {level} full"),
+            Self::SizedAtLimit { replicas, size } => {
+                write!(f, "at the limit of {}: {size} each", Amount::Replicas(*replicas))
+            }
             Self::Concurrency { stable, panic, target, replicas } => write!(
                 f,
                 "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \

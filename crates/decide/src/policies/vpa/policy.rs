@@ -4,7 +4,7 @@ use homeostat_core::{
     Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, Snapshot,
 };
 
-use super::estimator::{cpu_range, memory_range};
+use super::estimator::{Range, cpu_range, memory_range};
 use super::updater::{explain_cpu, explain_memory, update};
 use super::usage_history::{UsageHistory, VpaCheckpoint};
 use crate::{Error, Observation, Policy, Proposal, Reason, Result};
@@ -135,6 +135,30 @@ impl Vpa {
     /// How far the history is trusted: 1 after a day with a sample each minute.
     pub fn confidence(&self) -> f64 {
         self.history.confidence(&self.config)
+    }
+
+    /// Takes in an observation without proposing anything.
+    pub(in crate::policies) fn observe(&mut self, obs: &Observation) {
+        self.history.observe(&self.config, obs);
+    }
+
+    /// The range of CPU that one replica uses, by its history and without a margin.
+    pub(in crate::policies) fn cpu_use(&self) -> Option<Range> {
+        let without_margin = VpaConfig { safety_margin: Fraction::ZERO, ..self.config };
+        cpu_range(&without_margin, &self.history)
+    }
+
+    /// The memory that a replica should have, in bytes: its target if what it has is not worth
+    /// keeping, and why.
+    pub(in crate::policies) fn memory_target(&self, obs: &Observation) -> (f64, Vec<Reason>) {
+        let present = obs.allocation.memory.bytes() as f64;
+        let Some(range) = memory_range(&self.config, &self.history) else {
+            return (present, vec![Reason::TelemetryMissing { figure: "memory use" }]);
+        };
+        let (is_worth_it, why) = update(&self.config, obs, None, Some(&range));
+        let mut reasons = vec![explain_memory(&range)];
+        reasons.extend(why);
+        (if is_worth_it { range.target } else { present }, reasons)
     }
 
     /// The history in Kubernetes' lossy form. Exact state goes through [`Persist`].
