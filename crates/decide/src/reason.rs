@@ -20,6 +20,11 @@ pub enum Reason {
         /// Which figure.
         figure: &'static str,
     },
+    /// Figures are missing or cannot be believed, and nothing is done for a while.
+    NotBelieved {
+        /// For how long still, unless they come back.
+        remaining: SimDuration,
+    },
     /// Latency at the objective's percentile against the objective.
     Latency {
         /// As measured.
@@ -246,6 +251,13 @@ impl fmt::Display for Reason {
             Self::Fixed => write!(f, "fixed allocation"),
             Self::NoRequests => write!(f, "no request in the window"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
+            Self::NotBelieved { remaining } => {
+                write!(
+                    f,
+                    "held: not all figures can be believed, for another {}",
+                    Short(*remaining)
+                )
+            }
             Self::Latency { latency, slo } => {
                 let side = if *latency > slo.threshold() { "over" } else { "within" };
                 let percent = slo.percentile().percent();

@@ -139,6 +139,10 @@ impl Hpa {
             HpaMetric::Arrivals { target } => {
                 for_total(current, obs.arrivals_per_s, target, config.tolerance)
             }
+            HpaMetric::Query { index, target } => {
+                let answer = obs.queries.get(index).copied().flatten()?;
+                for_total(current, answer, target, config.tolerance)
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! The autoscaler itself: a history, a range, and a change when it is worth it.
 
 use homeostat_core::{
-    Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, Snapshot,
+    Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot,
 };
 
 use super::estimator::{Range, cpu_range, memory_range};
 use super::updater::{explain_cpu, explain_memory, update};
 use super::usage_history::{UsageHistory, VpaCheckpoint};
-use crate::{Error, Observation, Policy, Proposal, Reason, Result};
+use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, ReplicaSample, Result};
 
 const DAY: SimDuration = SimDuration::from_secs(24 * 3600);
 
@@ -139,7 +139,27 @@ impl Vpa {
 
     /// Takes in an observation without proposing anything.
     pub(in crate::policies) fn observe(&mut self, obs: &Observation) {
-        self.history.observe(&self.config, obs);
+        let Observation { now, allocation, oom_kills, .. } = *obs;
+        self.observe_use(now, &allocation, oom_kills, &obs.replicas);
+    }
+
+    /// Takes in what replicas used without proposing anything: of a container among several,
+    /// say, whose pod is decided on as a whole.
+    pub fn observe_use(
+        &mut self,
+        now: SimTime,
+        allocation: &Allocation,
+        oom_kills: u32,
+        replicas: &[ReplicaSample],
+    ) {
+        self.history.observe(&self.config, now, allocation, oom_kills, replicas);
+    }
+
+    /// Cores and bytes that the history asks for; none of what it does not know.
+    pub fn need(&self) -> (Option<f64>, Option<f64>) {
+        let cpu = cpu_range(&self.config, &self.history);
+        let memory = memory_range(&self.config, &self.history);
+        (cpu.map(|range| range.target), memory.map(|range| range.target))
     }
 
     /// The range of CPU that one replica uses, by its history and without a margin.
@@ -179,7 +199,7 @@ impl Policy for Vpa {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        self.history.observe(&self.config, obs);
+        self.observe(obs);
         let cpu = cpu_range(&self.config, &self.history);
         let memory = memory_range(&self.config, &self.history);
         let mut proposal = Proposal::keep(&obs.allocation);

@@ -1,0 +1,9 @@
+//! The multidimensional pod autoscaler: a Kubernetes operator that scales a workload in both
+//! directions at once.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod guard;
+pub mod measure;
+pub mod recommend;
+pub mod update;

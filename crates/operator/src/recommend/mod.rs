@@ -1,0 +1,9 @@
+//! From what is known of a workload to what it should have: no clock, no network, no cluster.
+//! A controller gathers [`Inputs`], the [`Engine`] of the object answers with an [`Outcome`].
+
+mod engine;
+mod inputs;
+mod split;
+
+pub use engine::{Engine, Outcome};
+pub use inputs::{ContainerInputs, Inputs, PodInputs};

@@ -1,0 +1,6 @@
+//! How recommended sizes reach running pods: which pods are next (`next_pods`, no cluster
+//! needed), and how it is done.
+
+mod next_pods;
+
+pub use next_pods::{Blocked, NextPods, PodStep, PodView, Rollout, Sizes, next_pods};
