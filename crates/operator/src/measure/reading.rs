@@ -48,6 +48,11 @@ pub enum Problem {
         /// Which source.
         source: Source,
     },
+    /// There are several numbers where one is needed.
+    Ambiguous {
+        /// How many.
+        series: usize,
+    },
     /// It is too old.
     Stale {
         /// How old.
@@ -77,6 +82,10 @@ impl fmt::Display for Problem {
         match self {
             Self::Unreachable { source, why } => write!(f, "{source} does not answer: {why}"),
             Self::Missing { source } => write!(f, "{source} has no such number"),
+            Self::Ambiguous { series } => write!(
+                f,
+                "the query answers with {series} series: make one of them, as with sum() or max()"
+            ),
             Self::Stale { age, most } => {
                 write!(f, "{:.0}s old, at most {:.0}s are believed", age.seconds(), most.seconds())
             }
