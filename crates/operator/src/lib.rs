@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cluster;
 pub mod guard;
+pub mod lease;
 pub mod measure;
 pub mod recommend;
 pub mod update;
