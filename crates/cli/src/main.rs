@@ -22,6 +22,7 @@ use commands::{
 /// lowest cost.
 #[derive(Parser)]
 #[command(
+    name = "homeostat",
     version,
     propagate_version = true,
     after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a report\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
@@ -110,34 +111,9 @@ fn main() -> ExitCode {
 
 /// Whether the user can mend it by calling differently.
 fn is_usage(error: &anyhow::Error) -> bool {
-    use homeostat_lab::Error;
     #[cfg(feature = "network")]
     if commands::network::is_usage(error) {
         return true;
     }
-    matches!(
-        error.downcast_ref::<Error>(),
-        Some(
-            Error::UnknownKey { .. }
-                | Error::Unreadable { .. }
-                | Error::OutOfRange { .. }
-                | Error::Threshold { .. }
-                | Error::NotARun { .. }
-                | Error::Incomparable { .. }
-                | Error::RunExists { .. }
-                | Error::ForeignFolder { .. }
-                | Error::SettingChanged { .. }
-                | Error::World(
-                    homeostat_env::Error::UnknownId { .. }
-                        | homeostat_env::Error::ManyAgents { .. }
-                        | homeostat_env::Error::MalformedId { .. }
-                )
-                | Error::Training(homeostat_simppo::Error::Setting { .. })
-                | Error::Learner(
-                    homeostat_rl::Error::Unsuited { .. }
-                        | homeostat_rl::Error::Network(_)
-                        | homeostat_rl::Error::Setting { .. }
-                )
-        )
-    )
+    error.downcast_ref::<homeostat_lab::Error>().is_some_and(homeostat_lab::Error::is_usage)
 }

@@ -45,16 +45,6 @@ pub(crate) struct SettingOptions {
 impl SettingOptions {
     /// All layers, resolved.
     pub(crate) fn resolve(&self) -> anyhow::Result<Settings> {
-        let file = match &self.config {
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable {
-                    source_text: format!("file {}", path.display()),
-                    reason: error.to_string(),
-                })?;
-                Some((path.display().to_string(), text))
-            }
-            None => None,
-        };
         let mut flags = Vec::new();
         let named = [
             ("run.algorithm", &self.algorithm, "ALGORITHM"),
@@ -81,30 +71,12 @@ impl SettingOptions {
                 format!("--set {}", key.trim()),
             ));
         }
-        Ok(Settings::resolve(&UserLayers { file, environment: environment()?, flags })?)
-    }
-}
-
-/// Where a coordinator's token may come from; it is a secret and no setting.
-pub(crate) const TOKEN_VARIABLE: &str = "HOMEOSTAT_COORDINATOR_TOKEN";
-
-/// Settings of the environment. `HOMEOSTAT_TEST_*` steers this project's own tests and
-/// is none.
-fn environment() -> anyhow::Result<Vec<(String, String)>> {
-    let mut settings = Vec::new();
-    for (name, value) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        let is_other = name.starts_with("HOMEOSTAT_TEST_") || name == TOKEN_VARIABLE;
-        if !name.starts_with("HOMEOSTAT_") || is_other {
-            continue;
+        let mut layers = UserLayers { flags, ..UserLayers::default() }.with_environment()?;
+        if let Some(path) = &self.config {
+            layers = layers.with_file(path)?;
         }
-        let value = value.into_string().map_err(|_| Error::Unreadable {
-            source_text: format!("environment {name}"),
-            reason: "its value is not text".to_owned(),
-        })?;
-        settings.push((name, value));
+        Ok(Settings::resolve(&layers)?)
     }
-    Ok(settings)
 }
 
 /// Uses this many threads for the whole process.

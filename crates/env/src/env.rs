@@ -2,7 +2,7 @@
 
 use homeostat_core::Persist;
 
-use crate::{Action, EnvSpec, Result};
+use crate::{Action, EnvSpec, Picture, Result};
 
 /// A world with one agent in it. Its whole state can be saved and restored.
 pub trait Env: Persist + Send {
@@ -18,6 +18,19 @@ pub trait Env: Persist + Send {
 
     /// A picture of the present state in text.
     fn render(&self) -> String;
+
+    /// A picture of the present state in shapes; of worlds that draw none, their text.
+    fn picture(&self) -> Picture {
+        picture_of_text(&self.render())
+    }
+}
+
+/// The text of a world as a picture, with room for what the worlds of this crate write, so that
+/// its size stays while they run.
+pub(crate) fn picture_of_text(text: &str) -> Picture {
+    const COLUMNS: usize = 60;
+    const ROWS: usize = 12;
+    Picture::of_text(text, COLUMNS, ROWS)
 }
 
 /// What one step led to.

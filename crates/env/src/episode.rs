@@ -4,7 +4,7 @@
 use homeostat_core::{Persist, Snapshot, Stream};
 
 use crate::phase::Phase;
-use crate::{Action, Env, EnvSpec, Info, Result, Step};
+use crate::{Action, Env, EnvSpec, Info, Picture, Result, Step};
 
 /// The dynamics of a world, and nothing else. [`Episode`] makes an [`Env`] of it.
 pub trait World: Persist + Send {
@@ -22,6 +22,11 @@ pub trait World: Persist + Send {
 
     /// A picture of the present state in text.
     fn render(&self) -> String;
+
+    /// A picture of the present state in shapes, of worlds that draw one.
+    fn picture(&self) -> Option<Picture> {
+        None
+    }
 
     /// Steps after which the present episode is truncated, where that is earlier than the
     /// time limit: a curriculum.
@@ -101,6 +106,10 @@ impl<W: World> Env for Episode<W> {
 
     fn render(&self) -> String {
         self.world.render()
+    }
+
+    fn picture(&self) -> Picture {
+        self.world.picture().unwrap_or_else(|| crate::env::picture_of_text(&self.world.render()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use homeostat_core::{AgentId, Persist};
 
-use crate::{Action, EnvSpec, Result};
+use crate::{Action, EnvSpec, Info, Picture, Result};
 
 /// A world that many agents share. All agents have the same spaces.
 ///
@@ -36,6 +36,24 @@ pub trait MultiAgentEnv: Persist + Send {
 
     /// Plays one step with one action for each living agent, in their order.
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>>;
+
+    /// Further figures of the last step of an agent that is still there, or was when the time
+    /// limit ended the episode; never for a policy.
+    fn info(&self, agent: AgentId) -> Info {
+        let _ = agent;
+        Info::new()
+    }
+
+    /// A picture of the present state in text: of worlds that draw none, who is there.
+    fn render(&self) -> String {
+        let names: Vec<String> = self.agents().iter().map(ToString::to_string).collect();
+        format!("{}\n{}\n", self.spec().id, names.join(" "))
+    }
+
+    /// A picture of the present state in shapes; of worlds that draw none, their text.
+    fn picture(&self) -> Picture {
+        crate::env::picture_of_text(&self.render())
+    }
 }
 
 /// What one common step led to.

@@ -1,63 +1,13 @@
-//! Several copies of one environment, stepped together, with the bookkeeping of
-//! episodes inside, so that returns and lengths are never missing from a log.
+//! Several copies of one environment with the observations of all of them.
 
 use homeostat_core::{Persist, SeedTree, Snapshot};
 
-use crate::{Action, Env, EnvSpec, Error, Result};
+use crate::{Action, AutoresetMode, Env, EnvSpec, Error, LaneStep, Lanes, Result};
 
-/// When an ended lane starts its next episode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AutoresetMode {
-    /// In the step that ended it: the lane's observation is already the next
-    /// episode's first, the last one is in [`LaneStep::final_obs`]. Learners of
-    /// this project take this mode: no step is wasted.
-    SameStep,
-    /// In the following step, whose action is ignored and whose reward is zero;
-    /// Gymnasium's default.
-    NextStep,
-    /// Never: the caller resets lanes with [`VecEnv::reset_lane`].
-    Disabled,
-}
-
-/// Copies ("lanes") of one environment.
+/// Copies ("lanes") of one environment, stepped together.
 pub struct VecEnv {
-    spec: EnvSpec,
-    mode: AutoresetMode,
-    lanes: Vec<Lane>,
+    lanes: Lanes,
     obs: Vec<f32>,
-}
-
-struct Lane {
-    env: Box<dyn Env>,
-    episode_return: f64,
-    episode_length: u64,
-    pending_reset: bool,
-    final_obs: Vec<f32>,
-}
-
-/// What one lane had of a common step.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LaneStep<'a> {
-    /// The reward.
-    pub reward: f64,
-    /// The task ended.
-    pub terminated: bool,
-    /// A limit stopped the episode.
-    pub truncated: bool,
-    /// The observation the step itself led to; unlike [`VecEnv::obs`] never that
-    /// of the next episode. Learners bootstrap from this one.
-    pub final_obs: &'a [f32],
-    /// The finished episode, if this step ended one.
-    pub episode: Option<EpisodeSummary>,
-}
-
-/// A finished episode.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EpisodeSummary {
-    /// Undiscounted sum of its rewards.
-    pub episode_return: f64,
-    /// Its number of steps.
-    pub length: u64,
 }
 
 impl VecEnv {
@@ -68,40 +18,28 @@ impl VecEnv {
         mode: AutoresetMode,
         seeds: &SeedTree,
     ) -> Result<Self> {
-        let spec = make()?.spec().clone();
-        if lanes == 0 {
-            return Err(Error::NoLanes { env: spec.id.to_string() });
-        }
-        let width = spec.observation.len();
-        let mut this = Self { mode, lanes: Vec::new(), obs: vec![0.0; lanes * width], spec };
-        for index in 0..lanes {
-            let mut env = make()?;
-            let seed = seeds.seed(&format!("lane/{index}"));
-            this.obs[index * width..][..width].copy_from_slice(env.reset(Some(seed))?);
-            this.lanes.push(Lane {
-                env,
-                episode_return: 0.0,
-                episode_length: 0,
-                pending_reset: false,
-                final_obs: vec![0.0; width],
-            });
+        let lanes = Lanes::new(make, lanes, mode)?;
+        let width = lanes.spec().observation.len();
+        let mut this = Self { obs: vec![0.0; lanes.count() * width], lanes };
+        for index in 0..this.lanes() {
+            this.reset_lane(index, Some(seeds.seed(&format!("lane/{index}"))))?;
         }
         Ok(this)
     }
 
     /// Spaces, limits and card of one lane.
     pub fn spec(&self) -> &EnvSpec {
-        &self.spec
+        self.lanes.spec()
     }
 
     /// When ended lanes start anew.
     pub fn autoreset(&self) -> AutoresetMode {
-        self.mode
+        self.lanes.autoreset()
     }
 
     /// Number of lanes.
     pub fn lanes(&self) -> usize {
-        self.lanes.len()
+        self.lanes.count()
     }
 
     /// The present observations, one row per lane.
@@ -114,122 +52,30 @@ impl VecEnv {
     pub fn step(
         &mut self,
         actions: &[Action],
-        mut each: impl FnMut(usize, LaneStep<'_>),
+        each: impl FnMut(usize, LaneStep<'_>),
     ) -> Result<()> {
-        if actions.len() != self.lanes.len() {
-            return Err(Error::ActionCount {
-                env: self.spec.id.to_string(),
-                expected: self.lanes.len(),
-                got: actions.len(),
-            });
-        }
-        // Before any lane moves, so that a refused step leaves all of them as they were.
-        for (lane, action) in self.lanes.iter().zip(actions) {
-            lane.require_step(action, self.mode, &self.spec)?;
-        }
-        let rows = self.obs.chunks_exact_mut(self.spec.observation.len());
-        for (index, ((lane, action), row)) in
-            self.lanes.iter_mut().zip(actions).zip(rows).enumerate()
-        {
-            each(index, lane.step(action, row, self.mode)?);
-        }
-        Ok(())
+        self.lanes.step(actions, &mut self.obs, each)
     }
 
     /// Starts a new episode in one lane.
     pub fn reset_lane(&mut self, index: usize, seed: Option<u64>) -> Result<()> {
-        let lanes = self.lanes.len();
-        let Some(lane) = self.lanes.get_mut(index) else {
-            return Err(Error::NoSuchLane { env: self.spec.id.to_string(), index, lanes });
+        let width = self.spec().observation.len();
+        let Some(row) = self.obs.chunks_exact_mut(width).nth(index) else {
+            let (env, lanes) = (self.spec().id.to_string(), self.lanes());
+            return Err(Error::NoSuchLane { env, index, lanes });
         };
-        let width = self.spec.observation.len();
-        lane.reset(seed, &mut self.obs[index * width..][..width])
-    }
-}
-
-impl Lane {
-    /// Whether the lane would take this action.
-    fn require_step(&self, action: &Action, mode: AutoresetMode, spec: &EnvSpec) -> Result<()> {
-        match mode {
-            AutoresetMode::NextStep if self.pending_reset => Ok(()),
-            AutoresetMode::Disabled if self.pending_reset => {
-                Err(Error::StepAfterEnd { env: spec.id.to_string() })
-            }
-            _ => spec.require_action(action),
-        }
-    }
-
-    fn reset(&mut self, seed: Option<u64>, row: &mut [f32]) -> Result<()> {
-        row.copy_from_slice(self.env.reset(seed)?);
-        self.episode_return = 0.0;
-        self.episode_length = 0;
-        self.pending_reset = false;
-        Ok(())
-    }
-
-    fn step(
-        &mut self,
-        action: &Action,
-        row: &mut [f32],
-        mode: AutoresetMode,
-    ) -> Result<LaneStep<'_>> {
-        if self.pending_reset && mode == AutoresetMode::NextStep {
-            self.reset(None, row)?;
-            self.final_obs.copy_from_slice(row);
-            let final_obs = &self.final_obs;
-            return Ok(LaneStep {
-                reward: 0.0,
-                terminated: false,
-                truncated: false,
-                final_obs,
-                episode: None,
-            });
-        }
-        let step = self.env.step(action)?;
-        let (reward, terminated, truncated) = (step.reward, step.terminated, step.truncated);
-        row.copy_from_slice(step.obs);
-        self.final_obs.copy_from_slice(step.obs);
-        self.episode_return += reward;
-        self.episode_length += 1;
-        let mut episode = None;
-        if terminated || truncated {
-            episode = Some(EpisodeSummary {
-                episode_return: self.episode_return,
-                length: self.episode_length,
-            });
-            match mode {
-                AutoresetMode::SameStep => self.reset(None, row)?,
-                AutoresetMode::NextStep | AutoresetMode::Disabled => self.pending_reset = true,
-            }
-        }
-        Ok(LaneStep { reward, terminated, truncated, final_obs: &self.final_obs, episode })
+        self.lanes.reset_lane(index, seed, row)
     }
 }
 
 impl Persist for VecEnv {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f32(&format!("{name}/obs"), self.obs.as_slice());
-        for (index, lane) in self.lanes.iter().enumerate() {
-            let name = format!("{name}/lane/{index}");
-            lane.env.save(&format!("{name}/env"), out);
-            out.put_f64(&format!("{name}/return"), [lane.episode_return]);
-            out.put_u64(
-                &format!("{name}/length"),
-                [lane.episode_length, u64::from(lane.pending_reset)],
-            );
-        }
+        self.lanes.save(name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.obs = from.f32s(&format!("{name}/obs"), self.obs.len())?.to_vec();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let name = format!("{name}/lane/{index}");
-            lane.env.load(&format!("{name}/env"), from)?;
-            lane.episode_return = from.f64s(&format!("{name}/return"), 1)?[0];
-            let length = from.u64s(&format!("{name}/length"), 2)?;
-            lane.episode_length = length[0];
-            lane.pending_reset = length[1] != 0;
-        }
-        Ok(())
+        self.lanes.load(name, from)
     }
 }

@@ -16,7 +16,7 @@ pub fn load_candidates(path: &Path) -> Result<(Vec<Candidate>, Worlds)> {
     } else {
         RunFolder::open(path)?.policy_files()?
     };
-    let candidates = files.iter().map(|file| load(file)).collect::<Result<Vec<_>>>()?;
+    let candidates = files.iter().map(|file| load_candidate(file)).collect::<Result<Vec<_>>>()?;
     let Some(first) = candidates.first() else {
         return Err(Error::NoPolicies { path: path.to_owned() });
     };
@@ -31,7 +31,8 @@ pub fn load_candidates(path: &Path) -> Result<(Vec<Candidate>, Worlds)> {
     Ok((candidates, worlds))
 }
 
-fn load(file: &Path) -> Result<Candidate> {
+/// The policy of one file, without the worlds it was made for.
+pub fn load_candidate(file: &Path) -> Result<Candidate> {
     let bytes = std::fs::read(file).map_err(file_error("read", file))?;
     let policy = Policy::from_bytes(&bytes)
         .map_err(|error| Error::BadPolicy { path: file.to_owned(), reason: error.to_string() })?;

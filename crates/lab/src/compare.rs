@@ -8,6 +8,8 @@
 mod difference;
 mod metric;
 mod opened;
+mod record;
+mod runs;
 mod words;
 mod world_difference;
 
@@ -17,6 +19,7 @@ pub use difference::{Difference, Verdict};
 pub use metric::{Direction, Metric, OfFigures};
 pub(crate) use opened::unusable;
 pub use opened::{OpenedRun, TrainingRun};
+pub use runs::OpenedRuns;
 pub use words::{compact, signed, with_interval};
 pub(crate) use words::{digits_of, in_digits};
 pub use world_difference::WorldDifference;

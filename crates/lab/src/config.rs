@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
@@ -39,6 +40,8 @@ pub enum Source {
     Environment(String),
     /// The command line.
     Flag(String),
+    /// A keyword of a call, for example from Python.
+    Keyword(String),
 }
 
 impl fmt::Display for Source {
@@ -50,6 +53,7 @@ impl fmt::Display for Source {
             Self::File(path) => write!(f, "file {path}"),
             Self::Environment(variable) => write!(f, "environment {variable}"),
             Self::Flag(flag) => write!(f, "flag {flag}"),
+            Self::Keyword(keyword) => write!(f, "keyword {keyword}"),
         }
     }
 }
@@ -71,6 +75,41 @@ pub struct UserLayers {
     pub environment: Vec<(String, String)>,
     /// Keys and values of flags, with the flag as written.
     pub flags: Vec<(String, String, String)>,
+    /// Keys and values of the keywords of a call, with the keyword as written.
+    pub keywords: Vec<(String, String, String)>,
+}
+
+/// Where a coordinator's token may come from; it is a secret and no setting.
+pub const TOKEN_VARIABLE: &str = "HOMEOSTAT_COORDINATOR_TOKEN";
+
+impl UserLayers {
+    /// The same with a file of settings.
+    pub fn with_file(self, path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable {
+            source_text: format!("file {}", path.display()),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { file: Some((path.display().to_string(), text)), ..self })
+    }
+
+    /// The same with the settings of this process's environment. `HOMEOSTAT_TEST_*` steers
+    /// this project's own tests and is none.
+    pub fn with_environment(self) -> Result<Self> {
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            let is_other = name.starts_with("HOMEOSTAT_TEST_") || name == TOKEN_VARIABLE;
+            if !name.starts_with("HOMEOSTAT_") || is_other {
+                continue;
+            }
+            let value = value.into_string().map_err(|_| Error::Unreadable {
+                source_text: format!("environment {name}"),
+                reason: "its value is not text".to_owned(),
+            })?;
+            environment.push((name, value));
+        }
+        Ok(Self { environment, ..self })
+    }
 }
 
 impl Settings {
@@ -162,8 +201,7 @@ impl Settings {
                 count: config.lanes(),
             },
         };
-        let faas: FaasConfig = self.section("faas")?;
-        let worlds = Worlds::new(&run.env, &faas).map_err(|error| self.of_a_world(error))?;
+        let worlds = self.worlds()?;
         let shared_by = match worlds.make_multi_agent(&run.env) {
             Ok(world) => Some(self.agents_that_share(world, &copies)?),
             Err(_) => worlds.make(&run.env, 0).map(|_| None)?,
@@ -241,6 +279,12 @@ impl Settings {
         })
     }
 
+    /// The worlds that the environment of these settings needs, without a run in them.
+    pub fn worlds(&self) -> Result<Worlds> {
+        let faas: FaasConfig = self.section("faas")?;
+        Worlds::new(self.word("run.env"), &faas).map_err(|error| self.of_a_world(error))
+    }
+
     /// How many agents begin in a shared world. It says so itself; whoever sets another
     /// number is told.
     fn agents_that_share(&self, mut world: Box<dyn MultiAgentEnv>, copies: &Copies) -> Result<u64> {
@@ -290,6 +334,9 @@ impl Settings {
         }
         for (key, text, flag) in &layers.flags {
             self.apply(key, value_of_text(text), Source::Flag(flag.clone()))?;
+        }
+        for (key, text, keyword) in &layers.keywords {
+            self.apply(key, value_of_text(text), Source::Keyword(keyword.clone()))?;
         }
         Ok(())
     }
@@ -594,6 +641,12 @@ impl RunConfig {
     pub fn algorithm_name(&self) -> &'static str {
         self.team.as_ref().map_or(self.algorithm.algorithm().name(), |team| team.name)
     }
+
+    /// What its folder is called unless somebody says otherwise: `ppo-cartpole-v1-seed7`.
+    pub fn run_name(&self) -> String {
+        let env = self.env.split_once('/').map_or(self.env.as_str(), |(_, name)| name);
+        format!("{}-{env}-seed{}", self.algorithm_name(), self.seed)
+    }
 }
 
 /// Settings that a run may change when it goes on.
@@ -796,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_beats_environment_beats_file_beats_preset_beats_default() {
+    fn keyword_beats_flag_beats_environment_beats_file_beats_preset_beats_default() {
         let mut layers = UserLayers {
             file: Some((
                 "my.toml".to_owned(),
@@ -806,7 +859,12 @@ mod tests {
                 ("HOMEOSTAT_PPO_CLIP".to_owned(), "0.4".to_owned()),
                 ("HOMEOSTAT_PPO_GAMMA".to_owned(), "0.6".to_owned()),
             ],
-            flags: vec![flag("ppo.clip", "0.5"), flag("run.preset", "simppo")],
+            flags: vec![
+                flag("ppo.clip", "0.5"),
+                flag("ppo.gae_lambda", "0.7"),
+                flag("run.preset", "simppo"),
+            ],
+            keywords: vec![("ppo.gae_lambda".to_owned(), "0.8".to_owned(), "ppo".to_owned())],
         };
         let settings = Settings::resolve(&layers).unwrap();
         let check = |key: &str, value: &str, source: &str| {
@@ -818,6 +876,7 @@ mod tests {
             );
         };
         check("ppo.clip", "0.5", "flag --set ppo.clip");
+        check("ppo.gae_lambda", "0.8", "keyword ppo");
         check("ppo.gamma", "0.6", "environment HOMEOSTAT_PPO_GAMMA");
         check("ppo.epochs", "3", "file my.toml");
         check("ppo.minibatch", "5", "preset simppo");

@@ -193,5 +193,34 @@ pub enum Error {
     Damaged(#[from] homeostat_nn::Error),
 }
 
+impl Error {
+    /// Whether the user can mend it by calling differently.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownKey { .. }
+                | Self::Unreadable { .. }
+                | Self::OutOfRange { .. }
+                | Self::Threshold { .. }
+                | Self::NotARun { .. }
+                | Self::Incomparable { .. }
+                | Self::RunExists { .. }
+                | Self::ForeignFolder { .. }
+                | Self::SettingChanged { .. }
+                | Self::World(
+                    homeostat_env::Error::UnknownId { .. }
+                        | homeostat_env::Error::ManyAgents { .. }
+                        | homeostat_env::Error::MalformedId { .. }
+                )
+                | Self::Training(homeostat_simppo::Error::Setting { .. })
+                | Self::Learner(
+                    homeostat_rl::Error::Unsuited { .. }
+                        | homeostat_rl::Error::Network(_)
+                        | homeostat_rl::Error::Setting { .. }
+                )
+        )
+    }
+}
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

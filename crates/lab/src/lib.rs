@@ -36,9 +36,11 @@ mod training;
 mod watched_team;
 mod worlds;
 
-pub use candidates::load_candidates;
+pub use candidates::{load_candidate, load_candidates};
 pub use checkpoint::Checkpoint;
-pub use config::{DEFAULT_TOML, RunConfig, Settings, Source, TeamMethod, UserLayers, nearest};
+pub use config::{
+    DEFAULT_TOML, RunConfig, Settings, Source, TOKEN_VARIABLE, TeamMethod, UserLayers, nearest,
+};
 pub use curves::{Curve, draw_curves, read_curves};
 pub use error::{Error, Result};
 pub use evaluate::{Candidate, Evaluation, EvaluationConfig, evaluate};

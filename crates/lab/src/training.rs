@@ -73,6 +73,14 @@ pub struct TrainingSummary {
     pub stopped: Vec<String>,
 }
 
+impl TrainingSummary {
+    /// Why the run failed, if agents stopped on errors.
+    pub fn failure(&self) -> Option<String> {
+        let first = self.stopped.first()?;
+        Some(format!("agents stopped early: {}; the first: {first}", self.stopped.len()))
+    }
+}
+
 impl Training {
     /// A new run in a new folder.
     pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {

@@ -60,6 +60,11 @@ impl Worlds {
         }
     }
 
+    /// Whether an environment is shared by many agents; known without making it.
+    pub fn is_shared(id: &str) -> bool {
+        homeostat_sim_faas::is_shared(id) || homeostat_env::make_multi_agent(id).is_ok()
+    }
+
     /// What every environment is, ordered by id.
     pub fn specs(&self) -> Vec<EnvSpec> {
         let mut specs = homeostat_env::specs();

@@ -4,8 +4,14 @@
 
 pub mod api;
 pub mod cluster;
+pub mod controllers;
 pub mod guard;
 pub mod lease;
 pub mod measure;
+pub mod people;
 pub mod recommend;
+pub mod run;
+pub mod serve;
+pub mod telemetry;
 pub mod update;
+pub mod webhook;

@@ -125,6 +125,16 @@ impl Policy {
         &self.facts.env
     }
 
+    /// What it looks at.
+    pub fn observation(&self) -> Space {
+        self.facts.observation.space()
+    }
+
+    /// What it answers.
+    pub fn action(&self) -> Space {
+        self.facts.action.space()
+    }
+
     /// The algorithm it was trained by.
     pub fn algorithm(&self) -> &str {
         &self.facts.algorithm

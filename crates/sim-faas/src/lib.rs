@@ -31,5 +31,5 @@ pub use platform::{ChainId, ChainTotals, ChainWindow, FunctionId, Platform, Tota
 pub use profile::{Category, FunctionProfile};
 pub use world::{
     Chains, FaasConfig, FaasPlan, Fleet, LoadKind, PlannedChain, RewardPreset, Tenants, heuristic,
-    make, make_multi_agent, specs,
+    is_shared, make, make_multi_agent, specs,
 };

@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use homeostat_lab::compare::{
-    ComparedRun, Comparison, OpenedRun, RunKind, Scope, Verdict, signed, with_interval,
-};
-use homeostat_lab::simulate::FinishedSimulation;
-use homeostat_lab::{Error, Threshold};
+use homeostat_lab::Threshold;
+use homeostat_lab::compare::{ComparedRun, Comparison, OpenedRuns, RunKind, signed, with_interval};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
@@ -42,16 +39,8 @@ pub(crate) struct CompareArguments {
 
 pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Ending> {
     let thresholds = parse_thresholds(&arguments.fail_if)?;
-    let mut paths = arguments.runs.clone();
-    let baseline = match &arguments.baseline {
-        None => 0,
-        Some(path) => paths.iter().position(|other| other == path).unwrap_or_else(|| {
-            paths.insert(0, path.clone());
-            0
-        }),
-    };
-    let runs = paths.iter().map(|path| OpenedRun::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let total = Comparison::new(&runs, baseline)?;
+    let runs = OpenedRuns::open(&arguments.runs, arguments.baseline.as_deref())?;
+    let total = runs.total()?;
     if !arguments.anyway {
         total.refuse_different_worlds()?;
     }
@@ -59,37 +48,12 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Ending> {
         say!("warning: the runs played different worlds: {world}");
     }
     if arguments.per_function {
-        let scopes = per_function(&runs, baseline)?;
-        show(arguments.output, &scopes);
+        let scopes = runs.per_function()?.into_iter().map(|(name, scope)| (Some(name), scope));
+        show(arguments.output, &scopes.collect::<Vec<_>>());
     } else {
         show(arguments.output, &[(None, total.clone())]);
     }
     crossed(&thresholds, &total)
-}
-
-/// A comparison for each function of the baseline, with its name.
-fn per_function(
-    runs: &[OpenedRun],
-    baseline: usize,
-) -> anyhow::Result<Vec<(Option<String>, Comparison)>> {
-    let simulations: Vec<&FinishedSimulation> =
-        runs.iter().filter_map(OpenedRun::simulation).collect();
-    if simulations.is_empty() {
-        let reason =
-            "trainings have no functions: leave --per-function out, or name simulations".to_owned();
-        return Err(Error::Incomparable { reason }.into());
-    }
-    let functions = simulations[baseline].outcomes.iter().flat_map(|outcome| &outcome.functions);
-    let mut names: Vec<(usize, &str)> =
-        functions.map(|function| (function.number, function.name.as_str())).collect();
-    names.sort();
-    names.dedup();
-    let scopes = names.into_iter().filter_map(|(number, name)| {
-        let scope = Scope::Function(number);
-        let comparison = Comparison::of_simulations(&simulations, baseline, scope)?;
-        Some((Some(name.to_owned()), comparison))
-    });
-    Ok(scopes.collect())
 }
 
 fn show(output: Output, scopes: &[(Option<String>, Comparison)]) {
@@ -98,7 +62,7 @@ fn show(output: Output, scopes: &[(Option<String>, Comparison)]) {
             .iter()
             .flat_map(|(name, comparison)| {
                 let places = 0..comparison.runs.len();
-                places.map(move |place| record(comparison, place, name.as_deref()))
+                places.map(move |place| comparison.record(place, name.as_deref()))
             })
             .collect();
         print_records(output, &records);
@@ -188,48 +152,11 @@ fn with_function(row: Value, function: Option<&str>) -> Value {
     Value::Object(fields)
 }
 
-/// Everything of one run, flat: figures, their intervals, and what differs.
-fn record(comparison: &Comparison, place: usize, function: Option<&str>) -> Value {
-    let run = &comparison.runs[place];
-    let mut fields = Map::new();
-    fields.insert("run".to_owned(), json!(run.path.display().to_string()));
-    fields.insert("policy".to_owned(), json!(run.label));
-    let trials = if comparison.kind == RunKind::Training { "agents" } else { "seeds" };
-    fields.insert(trials.to_owned(), json!(run.trials));
-    for (metric, summary) in &run.figures {
-        fields.insert(metric.key.to_owned(), json!(summary.mean));
-        fields.insert(format!("{}_interval", metric.key), json!(summary.interval()));
-    }
-    let base = &comparison.runs[comparison.baseline].path;
-    fields.insert("baseline".to_owned(), json!(base.display().to_string()));
-    // Every row has every field, as a table of commas must.
-    let compared =
-        run.figures.iter().map(|(metric, _)| *metric).filter(|metric| metric.is_compared);
-    for metric in compared {
-        let found = run.differences.iter().find(|difference| difference.metric == metric);
-        fields.insert(format!("{}_difference", metric.key), json!(found.map(|found| found.mean)));
-        fields.insert(
-            format!("{}_difference_interval", metric.key),
-            json!(found.and_then(|found| found.interval)),
-        );
-        fields.insert(
-            format!("{}_shows", metric.key),
-            json!(found.map(|found| found.verdict().to_string())),
-        );
-    }
-    let count = |verdict: Verdict| {
-        run.differences.iter().filter(|difference| difference.verdict() == verdict).count()
-    };
-    fields.insert("better".to_owned(), json!(count(Verdict::Better)));
-    fields.insert("worse".to_owned(), json!(count(Verdict::Worse)));
-    with_function(Value::Object(fields), function)
-}
-
 /// Whether a run other than the baseline crosses a threshold; says which.
 fn crossed(thresholds: &[Threshold], comparison: &Comparison) -> anyhow::Result<Ending> {
     let mut ending = Ending::Done;
     for place in (0..comparison.runs.len()).filter(|place| *place != comparison.baseline) {
-        let figures = record(comparison, place, None);
+        let figures = comparison.record(place, None);
         for threshold in thresholds {
             if threshold.is_crossed_by(&figures)? {
                 say!("threshold crossed by {}: {threshold}", comparison.runs[place].label);

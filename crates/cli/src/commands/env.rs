@@ -32,7 +32,7 @@ pub(crate) enum EnvCommand {
 pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
     match command {
         EnvCommand::List { output } => {
-            let worlds = Worlds::default_for("faas/fleet-v1")?;
+            let worlds = Worlds::default_for("")?;
             let records: Vec<_> = worlds
                 .specs()
                 .iter()
@@ -41,7 +41,7 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
                         "id": spec.id.to_string(),
                         "observation": describe_space(&spec.observation),
                         "action": describe_space(&spec.action),
-                        "agents": if worlds.make_multi_agent(&spec.id.to_string()).is_ok() { "many" } else { "one" },
+                        "agents": if Worlds::is_shared(&spec.id.to_string()) { "many" } else { "one" },
                         "steps": spec.time_limit,
                         "summary": spec.card.summary,
                     })

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
-use homeostat_lab::{ExtraWriters, RunConfig, RunFolder, Threshold, Training, TrainingSummary};
+use homeostat_lab::{ExtraWriters, RunFolder, Threshold, Training, TrainingSummary};
 use serde_json::Value;
 
 use crate::Ending;
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
             let path = arguments
                 .run_dir
                 .clone()
-                .unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &run_name(&config)));
+                .unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &config.run_name()));
             Training::start(config, &path, extra)?
         }
     };
@@ -86,14 +85,9 @@ pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<En
 }
 
 fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
-    match summary.stopped.as_slice() {
-        [] => crossed(thresholds, &summary.figures),
-        [first, ..] => {
-            let stopped = anyhow::anyhow!("{first}");
-            Err(stopped).with_context(|| {
-                format!("agents stopped early: {}; the first", summary.stopped.len())
-            })
-        }
+    match summary.failure() {
+        None => crossed(thresholds, &summary.figures),
+        Some(failure) => Err(anyhow::anyhow!(failure)),
     }
 }
 
@@ -126,10 +120,4 @@ fn describe(training: &Training) -> String {
         rayon::current_num_threads(),
         training.folder().path().display(),
     )
-}
-
-/// `ppo-cartpole-v1-seed7`.
-fn run_name(config: &RunConfig) -> String {
-    let env = config.env.split_once('/').map_or(config.env.as_str(), |(_, name)| name);
-    format!("{}-{env}-seed{}", config.algorithm_name(), config.seed)
 }

@@ -40,6 +40,12 @@ pub enum ConditionReason {
     TargetNotFound,
     /// The target has no scale subresource.
     TargetNotScalable,
+    /// The target was scaled to nothing by hand.
+    ScaledToZero,
+    /// The API server does not answer.
+    ServerUnavailable,
+    /// The target has no pods yet.
+    NoPods,
     /// An older object has the same target.
     TargetTaken,
     /// A horizontal or vertical autoscaler has the same target.
@@ -70,6 +76,10 @@ pub enum ConditionReason {
     CanaryWatched,
     /// A change was taken back because the objective broke after it.
     Reverted,
+    /// There is no recommendation that could be carried out.
+    NoRecommendation,
+    /// Pods that start are not sized.
+    WebhookSilent,
     /// A disruption budget or limit holds changes up.
     DisruptionLimited,
     /// The objective is broken.

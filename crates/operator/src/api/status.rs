@@ -18,6 +18,12 @@ pub struct MultidimPodAutoscalerStatus {
     /// What the columns of `kubectl get mpa` show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// When the recommendation was made; an old one is not carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommended_at: Option<Time>,
+    /// Labels of the pods, as a selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
     /// Pods that there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_replicas: Option<u32>,
@@ -44,6 +50,10 @@ pub struct MultidimPodAutoscalerStatus {
     pub rollout: Option<Rollout>,
     /// Conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
     pub conditions: Vec<Condition>,
 }
 
@@ -104,7 +114,7 @@ pub struct MeasuredMetric {
     pub name: String,
     /// Its value with its unit, as people read it; none if it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Quantity>,
+    pub value: Option<String>,
     /// Where it comes from.
     pub source: String,
     /// When it was measured, by its source.
@@ -156,12 +166,6 @@ pub struct Rollout {
     /// When the canaries were sized, in mode `Canary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary_since: Option<Time>,
-    /// What was given before the change that is watched, to go back to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub previous: Option<PodAllocation>,
-    /// Nothing goes down before this time, after a change was taken back.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_until: Option<Time>,
     /// Times of the evictions of the last hour.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Time>,

@@ -13,6 +13,8 @@ pub struct Capabilities {
     pub has_pod_metrics: bool,
     /// The newest version of horizontal autoscalers that it serves, to see who else scales.
     pub autoscaling: Option<&'static str>,
+    /// Whether it knows our objects.
+    pub has_definition: bool,
     /// Whether Kubernetes' vertical autoscaler is installed.
     pub has_vpa: bool,
 }
@@ -35,6 +37,7 @@ impl Capabilities {
             resizes_pods: core.resources.iter().any(|resource| resource.name == "pods/resize"),
             has_pod_metrics: has_group("metrics.k8s.io"),
             autoscaling: newest,
+            has_definition: has_group(crate::api::GROUP),
             has_vpa: has_group("autoscaling.k8s.io"),
         })
     }

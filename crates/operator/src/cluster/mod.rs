@@ -3,8 +3,12 @@
 
 mod capabilities;
 mod pods;
+mod selector;
 mod targets;
 
 pub use capabilities::Capabilities;
-pub use pods::{ContainerRecord, PodRecord, keep_what_is_needed, record};
+pub use pods::{
+    ContainerRecord, PodRecord, SIZED_ANNOTATION, container_record, keep_what_is_needed, record,
+};
+pub use selector::{SelectorError, read_selector, selects};
 pub use targets::{Scaled, TargetError, Targets};

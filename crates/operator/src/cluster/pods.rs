@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use homeostat_core::{Bytes, Millicores, SimTime};
 use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{cores, memory_bytes};
+
+/// The mark of the admission webhook on pods that it sized, with the object that it sized for.
+pub const SIZED_ANNOTATION: &str = "homeostat.dev/sized-by";
 
 /// A pod in a few words.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +23,8 @@ pub struct PodRecord {
     pub ready_since: Option<SimTime>,
     /// Whether it is being deleted.
     pub is_leaving: bool,
+    /// Whether the admission webhook sized it when it was made.
+    pub was_sized: bool,
     /// Its containers.
     pub containers: Vec<ContainerRecord>,
 }
@@ -32,6 +38,10 @@ pub struct ContainerRecord {
     pub cpu_request: Option<Millicores>,
     /// Memory that it requests; none if it does not say.
     pub memory_request: Option<Bytes>,
+    /// CPU that it may use; none if it does not say.
+    pub cpu_limit: Option<Millicores>,
+    /// Memory that it may use; none if it does not say.
+    pub memory_limit: Option<Bytes>,
     /// When it was last killed for want of memory.
     pub oom_killed_at: Option<SimTime>,
 }
@@ -39,7 +49,9 @@ pub struct ContainerRecord {
 /// Drops what nobody here reads, so that thousands of pods fit into little memory.
 pub fn keep_what_is_needed(pod: &mut Pod) {
     pod.metadata.managed_fields = None;
-    pod.metadata.annotations = None;
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.retain(|name, _| name == SIZED_ANNOTATION);
+    }
     if let Some(spec) = &mut pod.spec {
         let containers = std::mem::take(&mut spec.containers);
         *spec = k8s_openapi::api::core::v1::PodSpec {
@@ -76,24 +88,42 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
     let ready_since = ready.map(|ready| ready.last_transition_time.as_ref().map_or(started, time));
     let kills = oom_kills(pod);
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| {
-        let requests =
-            container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        let amount = |resource: &str| requests.and_then(|requests| requests.get(resource));
-        ContainerRecord {
-            name: container.name.clone(),
-            cpu_request: amount("cpu").and_then(|cpu| cores(cpu).ok()),
-            memory_request: amount("memory").and_then(|memory| memory_bytes(memory).ok()),
-            oom_killed_at: kills.get(container.name.as_str()).copied(),
-        }
+        let oom_killed_at = kills.get(container.name.as_str()).copied();
+        ContainerRecord { oom_killed_at, ..container_record(container) }
     });
+    let annotations = pod.metadata.annotations.as_ref();
     Some(PodRecord {
         name,
         started,
         ready_since,
         is_leaving: pod.metadata.deletion_timestamp.is_some(),
+        was_sized: annotations.is_some_and(|all| all.contains_key(SIZED_ANNOTATION)),
         containers: containers.collect(),
     })
 }
+
+/// A container in a few words, as its pod's spec says.
+pub fn container_record(container: &Container) -> ContainerRecord {
+    let resources = container.resources.as_ref();
+    let requests = resources.and_then(|resources| resources.requests.as_ref());
+    let limits = resources.and_then(|resources| resources.limits.as_ref());
+    let cpu = |amounts: Option<&Amounts>| {
+        amounts.and_then(|amounts| amounts.get("cpu")).and_then(|cpu| cores(cpu).ok())
+    };
+    let memory = |amounts: Option<&Amounts>| {
+        amounts.and_then(|amounts| amounts.get("memory")).and_then(|bytes| memory_bytes(bytes).ok())
+    };
+    ContainerRecord {
+        name: container.name.clone(),
+        cpu_request: cpu(requests),
+        memory_request: memory(requests),
+        cpu_limit: cpu(limits),
+        memory_limit: memory(limits),
+        oom_killed_at: None,
+    }
+}
+
+type Amounts = BTreeMap<String, Quantity>;
 
 fn oom_kills(pod: &Pod) -> BTreeMap<&str, SimTime> {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
@@ -151,7 +181,7 @@ mod tests {
         let mut small = pod();
         keep_what_is_needed(&mut small);
         assert_eq!(record(&small), record(&pod()));
-        assert!(small.metadata.annotations.is_none());
+        assert_eq!(small.metadata.annotations.map(|all| all.len()), Some(0));
         let spec = small.spec.expect("kept");
         assert!(spec.containers.iter().all(|container| container.env.is_none()));
     }

@@ -14,7 +14,7 @@ use homeostat_decide::{
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, split};
 use crate::api::{Goal, Mode, Plan, Recommender};
-use crate::guard::{Breaker, BreakerConfig, Canary, Pause};
+use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
 use crate::measure::{Reading, Trust, TrustConfig, TrustMemory, Verdict};
 
 /// What an object should have, and why.
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub reasons: Vec<String>,
     /// What each container should request.
     pub containers: BTreeMap<String, (Millicores, Bytes)>,
+    /// What it would be if nothing had a bound.
+    pub uncapped_containers: BTreeMap<String, (Millicores, Bytes)>,
     /// Whether the numbers are believed.
     pub verdict: Verdict,
     /// Whether the objective is kept; none if it is not known.
@@ -135,11 +137,15 @@ impl Engine {
 
         let mut applied = decision.applied;
         let (watch, hold) = self.plan.breaker;
-        let breaker = BreakerConfig { watch, hold };
-        let (left, why) = self.breaker.review(&breaker, inputs.now, is_kept, &from, &applied);
-        let is_reverted = matches!(why, Some(crate::guard::Broken::TakenBack { .. }));
-        reasons.extend(why.map(|why| why.to_string()));
-        applied = guardrails.config().bounds.clamp(&left);
+        let mut is_reverted = false;
+        // What is only recommended cannot have hurt anybody.
+        if matches!(self.plan.mode, Mode::Auto | Mode::Canary) {
+            let breaker = BreakerConfig { watch, hold };
+            let (left, why) = self.breaker.review(&breaker, inputs.now, is_kept, &from, &applied);
+            is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
+            reasons.extend(why.map(|why| why.to_string()));
+            applied = guardrails.config().bounds.clamp(&left);
+        }
         if self.plan.mode == Mode::Canary {
             let (left, why) =
                 self.canary.limit(self.plan.canary, inputs.now, is_kept, &from, &applied);
@@ -155,11 +161,14 @@ impl Engine {
         }
         let is_limited = applied != decision.proposed;
         decision.applied = applied;
-        let containers = split(&self.plan, &applied, &self.shares(inputs));
+        let shares = self.shares(inputs);
+        let containers = split(&self.plan, &applied, &shares, true);
+        let uncapped_containers = split(&self.plan, &decision.proposed, &shares, false);
         Some(Outcome {
             decision,
             reasons,
             containers,
+            uncapped_containers,
             verdict,
             is_kept,
             hpa_replicas,

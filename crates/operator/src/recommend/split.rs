@@ -20,12 +20,13 @@ pub(super) struct ContainerShare {
     pub(super) memory_need: Option<f64>,
 }
 
-/// What each container should request: in proportion to its own need, inside its own bounds.
-/// Containers that are not sized keep what they have.
+/// What each container should request: in proportion to its own need, inside its own bounds
+/// if `is_bounded`. Containers that are not sized keep what they have.
 pub(super) fn split(
     plan: &Plan,
     pod: &Allocation,
     containers: &BTreeMap<String, ContainerShare>,
+    is_bounded: bool,
 ) -> BTreeMap<String, (Millicores, Bytes)> {
     let parts = |total: u64,
                  bounds: fn(&Plan, &str) -> Option<Bounds<u64>>,
@@ -44,7 +45,10 @@ pub(super) fn split(
         let part = |(name, container): (&String, &ContainerShare)| {
             let (request, need) = share(container);
             match bounds(plan, name) {
-                Some(bounds) if needs > 0.0 => bounds.clamp((free * need / needs).round() as u64),
+                Some(bounds) if needs > 0.0 => {
+                    let part = (free * need / needs).round() as u64;
+                    if is_bounded { bounds.clamp(part) } else { part }
+                }
                 _ => request,
             }
         };

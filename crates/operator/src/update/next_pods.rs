@@ -6,7 +6,7 @@ use std::fmt;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
-use crate::api::{Mode, Plan, UpdateMode};
+use crate::api::{ConditionType, Mode, MultidimPodAutoscalerStatus, Plan, UpdateMode};
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
@@ -21,10 +21,14 @@ pub type Sizes = BTreeMap<String, (Millicores, Bytes)>;
 pub struct PodView {
     /// Its name.
     pub name: String,
+    /// When it was made.
+    pub created: SimTime,
     /// Since when it has been ready; none if it is not.
     pub ready_since: Option<SimTime>,
     /// Whether it is being resized or deleted already.
     pub is_changing: bool,
+    /// Whether the admission webhook sized it when it was made.
+    pub was_sized: bool,
     /// What its containers request.
     pub sizes: Sizes,
 }
@@ -79,6 +83,9 @@ pub enum Blocked {
     },
     /// The objective broke under the first pods.
     CanaryFailed,
+    /// Pods that were made after an eviction have their old size: another one would do nothing
+    /// but harm.
+    NotSizedAtBirth,
 }
 
 impl fmt::Display for Blocked {
@@ -101,6 +108,10 @@ impl fmt::Display for Blocked {
                 write!(f, "the first pods are watched for another {:.0}s", remaining.seconds())
             }
             Self::CanaryFailed => write!(f, "the objective broke under the first pods"),
+            Self::NotSizedAtBirth => write!(
+                f,
+                "pods come back from eviction with their old size: is the admission webhook up?"
+            ),
         }
     }
 }
@@ -125,6 +136,13 @@ pub struct NextPods<'a> {
     pub is_kept: Option<bool>,
     /// What has been done so far.
     pub rollout: &'a Rollout,
+}
+
+impl NextPods<'_> {
+    /// Pods that have the recommended size.
+    pub fn updated(&self) -> u32 {
+        self.pods.iter().filter(|pod| fits(&pod.sizes, self.wanted)).count() as u32
+    }
 }
 
 /// The pods that are next, and what stops the others.
@@ -199,10 +217,19 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
         if room == 0 {
             return Err(blocked);
         }
+        let first = recent.iter().min();
+        let came_back_unsized = |pod: &&PodView| {
+            first.is_some_and(|first| pod.created > **first)
+                && !pod.was_sized
+                && !fits(&pod.sizes, inputs.wanted)
+        };
+        if pods.iter().any(|pod| came_back_unsized(&pod)) {
+            return Err(Blocked::NotSizedAtBirth);
+        }
     }
     if plan.mode == Mode::Canary {
         let (share, watch) = plan.canary;
-        let updated = pods.iter().filter(|pod| fits(&pod.sizes, inputs.wanted)).count() as u32;
+        let updated = inputs.updated();
         let first = share.of(inputs.replicas);
         if updated < first {
             room = room.min(first - updated);
@@ -220,13 +247,46 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
     Ok((room, Some(blocked)))
 }
 
+/// Whether pods that start get the recommended size: always in mode `Auto`; in mode `Canary`
+/// only the first ones, until those were watched and the objective held.
+pub fn sizes_new_pods(plan: &Plan, status: &MultidimPodAutoscalerStatus, now: SimTime) -> bool {
+    match plan.mode {
+        Mode::Off | Mode::Recommend => false,
+        Mode::Auto => true,
+        Mode::Canary => {
+            let (share, watch) = plan.canary;
+            let rollout = status.rollout.clone().unwrap_or_default();
+            let pods = status.desired_replicas.unwrap_or(rollout.updated + rollout.outdated);
+            let kept = ConditionType::ObjectiveKept.to_string();
+            let is_broken = status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == kept && condition.status == "False");
+            let is_watched = rollout.canary_since.is_some_and(|since| {
+                let since = u64::try_from(since.0.as_nanosecond()).unwrap_or(0);
+                now < SimTime::from_nanos(since) + watch
+            });
+            rollout.updated < share.of(pods) || (!is_watched && !is_broken)
+        }
+    }
+}
+
+/// The sizes around a recommended one that count as the same.
+pub fn tolerated((cpu, memory): (Millicores, Bytes)) -> ((Millicores, Bytes), (Millicores, Bytes)) {
+    let low = |amount: u64| (amount as f64 * (1.0 - TOLERANCE)).ceil() as u64;
+    let high = |amount: u64| (amount as f64 * (1.0 + TOLERANCE)) as u64;
+    let size = |bound: &dyn Fn(u64) -> u64| {
+        (Millicores::new(bound(cpu.millicores())), Bytes::new(bound(memory.bytes())))
+    };
+    (size(&low), size(&high))
+}
+
 /// Whether what a pod requests is near enough to what it should.
 fn fits(sizes: &Sizes, wanted: &Sizes) -> bool {
-    let is_near = |a: u64, b: u64| a.abs_diff(b) as f64 <= TOLERANCE * b as f64;
-    wanted.iter().all(|(name, (cpu, memory))| {
-        sizes.get(name).is_none_or(|(own_cpu, own_memory)| {
-            is_near(own_cpu.millicores(), cpu.millicores())
-                && is_near(own_memory.bytes(), memory.bytes())
+    wanted.iter().all(|(name, &wanted)| {
+        let ((low_cpu, low_memory), (high_cpu, high_memory)) = tolerated(wanted);
+        sizes.get(name).is_none_or(|(cpu, memory)| {
+            (low_cpu..=high_cpu).contains(cpu) && (low_memory..=high_memory).contains(memory)
         })
     })
 }
@@ -259,6 +319,8 @@ mod tests {
     fn pods(updated: usize) -> Vec<PodView> {
         let pod = |place| PodView {
             name: format!("pod-{place}"),
+            created: SimTime::ZERO,
+            was_sized: false,
             ready_since: Some(SimTime::ZERO),
             is_changing: false,
             sizes: sizes(if place < updated { 250 } else { 500 }),

@@ -7,6 +7,7 @@ mod persist;
 mod requests;
 mod state;
 mod telemetry;
+mod view;
 
 use homeostat_core::{Bytes, SeedTree, SimDuration, SimTime, Slo, Stream};
 use homeostat_decide::Allocation;
@@ -18,6 +19,7 @@ pub use chains::ChainId;
 use state::{Container, Counters, Event, Function, Node, Request};
 pub use state::{FunctionId, Totals};
 pub use telemetry::Window;
+pub(crate) use view::{ContainerState, ContainerView, NodeView};
 
 use crate::config::{FunctionSetup, PlatformConfig, Scaling};
 use crate::{Error, Result};

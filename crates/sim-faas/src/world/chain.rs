@@ -3,11 +3,14 @@
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
 use homeostat_decide::ScalingAction;
-use homeostat_env::{Action, AgentStep, EnvSpec, MultiAgentEnv, MultiStep, Phase, Result};
+use homeostat_env::{
+    Action, AgentStep, EnvSpec, Info, MultiAgentEnv, MultiStep, Phase, Picture, Result,
+};
 
 use super::cards;
 use super::config::FaasPlan;
 use super::tenants::Tenants;
+use super::{picture, text_view};
 
 /// Agents on the stages of chains: agent k has the k-th stage, chain after chain.
 pub struct Chains {
@@ -103,6 +106,26 @@ impl MultiAgentEnv for Chains {
             self.agents.clear();
         }
         Ok(MultiStep { agents: &self.steps, joined: &[] })
+    }
+
+    fn info(&self, agent: AgentId) -> Info {
+        let place = match self.phase {
+            // Nobody is left: the order is that of those who acted last.
+            Phase::Ended => self.steps.iter().position(|step| step.agent == agent),
+            _ => self.agents.binary_search(&agent).ok(),
+        };
+        let tenants = self.tenants.as_ref();
+        let window = tenants.zip(place).and_then(|(tenants, place)| tenants.window(place));
+        window.map_or(Info::new(), super::info_of)
+    }
+
+    fn render(&self) -> String {
+        self.tenants.as_ref().map_or(String::new(), text_view::draw)
+    }
+
+    fn picture(&self) -> Picture {
+        let drawn = self.tenants.as_ref().map(picture::draw);
+        drawn.unwrap_or_else(|| Picture::of_text("reset the world to see it", 60, 12))
     }
 }
 

@@ -3,13 +3,13 @@
 
 use homeostat_core::{Millicores, Persist, Snapshot, Stream};
 use homeostat_decide::ScalingAction;
-use homeostat_env::{Action, EnvSpec, Info, Outcome, World};
+use homeostat_env::{Action, EnvSpec, Info, Outcome, Picture, World};
 
 use super::cards;
 use super::config::FaasPlan;
-use super::picture;
 use super::reward::PENALTY;
 use super::tenants::Tenants;
+use super::{picture, text_view};
 
 /// What the course divides its numbers by.
 const MOST_SHARES: f64 = 20_480.0;
@@ -108,7 +108,11 @@ impl World for Course {
     }
 
     fn render(&self) -> String {
-        self.tenants.as_ref().map_or(String::new(), picture::draw)
+        self.tenants.as_ref().map_or(String::new(), text_view::draw)
+    }
+
+    fn picture(&self) -> Option<Picture> {
+        self.tenants.as_ref().map(picture::draw)
     }
 
     fn info(&self) -> Info {

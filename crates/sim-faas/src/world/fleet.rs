@@ -5,11 +5,14 @@
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
 use homeostat_decide::{ScalingAction, SetPoint, SetPoints};
-use homeostat_env::{Action, AgentStep, EnvSpec, MultiAgentEnv, MultiStep, Phase, Result};
+use homeostat_env::{
+    Action, AgentStep, EnvSpec, Info, MultiAgentEnv, MultiStep, Phase, Picture, Result,
+};
 
 use super::cards;
 use super::config::FaasPlan;
 use super::tenants::Tenants;
+use super::{picture, text_view};
 use crate::platform::Window;
 
 /// Agents on a common platform. In every episode agents 0..n control the first n functions, or
@@ -278,6 +281,26 @@ impl MultiAgentEnv for Fleet {
             self.churn();
         }
         Ok(MultiStep { agents: &self.steps, joined: &self.joined })
+    }
+
+    fn info(&self, agent: AgentId) -> Info {
+        let place = match self.phase {
+            // Nobody is left: the order is that of those who acted last.
+            Phase::Ended => self.steps.iter().position(|step| step.agent == agent),
+            _ => self.agents.binary_search(&agent).ok(),
+        };
+        let tenants = self.tenants.as_ref();
+        let window = tenants.zip(place).and_then(|(tenants, place)| tenants.window(place));
+        window.map_or(Info::new(), super::info_of)
+    }
+
+    fn render(&self) -> String {
+        self.tenants.as_ref().map_or(String::new(), text_view::draw)
+    }
+
+    fn picture(&self) -> Picture {
+        let drawn = self.tenants.as_ref().map(picture::draw);
+        drawn.unwrap_or_else(|| Picture::of_text("reset the world to see it", 60, 12))
     }
 }
 

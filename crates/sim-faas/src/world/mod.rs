@@ -13,6 +13,7 @@ mod registry;
 mod reward;
 mod single;
 mod tenants;
+mod text_view;
 
 use homeostat_decide::{
     EnsureConfig, HpaVpaConfig, KpaConfig, PolicyConfig, ShortFirstConfig, VpaConfig,
@@ -23,7 +24,7 @@ pub use chain::Chains;
 pub use chain_plan::PlannedChain;
 pub use config::{FaasConfig, FaasPlan, LoadKind};
 pub use fleet::Fleet;
-pub use registry::{make, make_multi_agent, specs};
+pub use registry::{is_shared, make, make_multi_agent, specs};
 pub use reward::RewardPreset;
 pub use tenants::Tenants;
 

@@ -31,6 +31,11 @@ pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentE
     })
 }
 
+/// Whether an environment of this crate has many learners.
+pub fn is_shared(id: &str) -> bool {
+    matches!(id, "faas/chain-v1" | "faas/fleet-v1" | "faas/fleet-v2")
+}
+
 /// What every environment of this crate is, ordered by id.
 pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
     vec![
@@ -41,4 +46,19 @@ pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
         cards::function(config),
         cards::shared(config),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_are_those_that_many_learners_play() {
+        let plan = FaasConfig::default().build().unwrap();
+        for spec in specs(plan.config()) {
+            let id = spec.id.to_string();
+            assert_eq!(is_shared(&id), make_multi_agent(&id, &plan).is_some(), "{id}");
+            assert_eq!(is_shared(&id), make(&id, &plan, 0).is_none(), "{id}");
+        }
+    }
 }

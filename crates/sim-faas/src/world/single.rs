@@ -4,13 +4,13 @@ use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_decide::{
     Features, GuardrailMemory, Guardrails, Policy, PolicyConfig, ScalingAction, decide,
 };
-use homeostat_env::{Action, EnvSpec, Info, Outcome, World};
+use homeostat_env::{Action, EnvSpec, Info, Outcome, Picture, World};
 
 use super::cards;
 use super::config::FaasPlan;
 use super::heuristic;
-use super::picture;
 use super::tenants::Tenants;
+use super::{picture, text_view};
 
 /// A function and its learner, with or without company.
 pub(crate) struct SingleLearner {
@@ -115,7 +115,11 @@ impl World for SingleLearner {
     }
 
     fn render(&self) -> String {
-        self.stage.as_ref().map_or(String::new(), |stage| picture::draw(&stage.tenants))
+        self.stage.as_ref().map_or(String::new(), |stage| text_view::draw(&stage.tenants))
+    }
+
+    fn picture(&self) -> Option<Picture> {
+        self.stage.as_ref().map(|stage| picture::draw(&stage.tenants))
     }
 
     fn info(&self) -> Info {

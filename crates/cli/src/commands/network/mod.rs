@@ -9,12 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Subcommand;
+use homeostat_lab::TOKEN_VARIABLE;
 use homeostat_simppo::RefusalCounts;
 use homeostat_wire::Token;
 use serde_json::{Map, Value};
 
 use crate::Ending;
-use crate::options::{TOKEN_VARIABLE, duration};
+use crate::options::duration;
 
 /// Commands of the network.
 #[derive(Subcommand)]

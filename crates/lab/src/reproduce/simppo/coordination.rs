@@ -9,7 +9,7 @@ use super::bench::{
 };
 use crate::Result;
 use crate::reproduce::Spread;
-use crate::reproduce::finding::{Cell, Finding, Table};
+use crate::reproduce::finding::{Cell, Finding, Line, Picture, Table};
 use crate::simulate::{Scenario, SimulationOutcome};
 
 /// Key and cores over demand of each load.
@@ -22,6 +22,9 @@ const RIVALS: [&str; 5] = ["s-rl", "s-rl, trained together", "hpa+vpa", "kpa", "
 /// Everybody who needs no training.
 const UNTRAINED: [&str; 7] =
     ["ensure", "kpa", "hpa+vpa", "staffing", "short-first", "none", "random"];
+
+/// Who is drawn: with all of them nobody could be told from another.
+const DRAWN: [&str; 6] = ["simppo+", "short-first", "ensure", "s-rl", "hpa+vpa", "simppo"];
 
 struct Played {
     name: &'static str,
@@ -50,6 +53,7 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
     let reward = RewardPreset::Slo;
     let episodes = bench.choose(120, 600);
     let alone = bench.train_alone(reward, episodes)?;
+    let mut lines = DRAWN.map(|name| Line { name: name.to_owned(), points: Vec::new() });
     for (key, load) in LOADS {
         let plan = plan(12, load, reward)?;
         let together = Scenario::Together;
@@ -69,10 +73,22 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
         for name in UNTRAINED {
             played.push(Played { name, outcomes: bench.play_named(&plan, &together, name)? });
         }
+        for line in &mut lines {
+            let drawn = played.iter().find(|played| played.name == line.name);
+            let misses = Spread::of(&drawn.expect("everybody plays").misses());
+            line.points.push((100.0 * load, misses.mean, misses.interval.unwrap_or(0.0)));
+        }
         let (table, facts) = compare(load, &played);
         finding.tables.push(table);
         finding.facts.insert(key.to_owned(), facts);
     }
+    finding.pictures.push(Picture {
+        title: "misses by load".to_owned(),
+        x: "load, % of all cores".to_owned(),
+        y: "misses, %".to_owned(),
+        marks: Vec::new(),
+        lines: lines.into(),
+    });
     finding.tables.push(from_plenty(bench, episodes)?);
     finding.notes = vec![
         "Pairs by seed: each seed trains its own agents, and all policies meet the same requests \

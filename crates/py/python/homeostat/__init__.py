@@ -1,0 +1,54 @@
+"""Learning controllers that keep services inside their latency objectives at the lowest cost.
+
+Worlds: ``gymnasium.make("homeostat/faas-function-v1")`` after ``import homeostat``,
+:func:`parallel_env` for those that many agents share, :func:`worlds` lists all. Learning:
+:func:`train`, :func:`load_policy`, :func:`evaluate`, :func:`compare`, :func:`plot`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from ._native import __version__, card, default_settings
+from .course import ServerlessEnv
+from .errors import Error, UsageError
+from .gymnasium_env import HomeostatEnv, HomeostatVectorEnv
+from .registration import WorldFacts, register, worlds
+from .runs import Comparison, Policy, Run, compare, evaluate, load_policy, plot, train
+
+if TYPE_CHECKING:
+    from .pettingzoo_env import HomeostatParallelEnv
+
+__all__ = [
+    "Comparison",
+    "Error",
+    "HomeostatEnv",
+    "HomeostatVectorEnv",
+    "Policy",
+    "Run",
+    "ServerlessEnv",
+    "UsageError",
+    "WorldFacts",
+    "__version__",
+    "card",
+    "compare",
+    "default_settings",
+    "errors",
+    "evaluate",
+    "load_policy",
+    "parallel_env",
+    "plot",
+    "train",
+    "worlds",
+]
+
+
+def parallel_env(world: str = "faas/fleet-v1", **keywords: Any) -> HomeostatParallelEnv:
+    """A world that many agents share, as a ``pettingzoo.ParallelEnv``."""
+    from .pettingzoo_env import HomeostatParallelEnv
+
+    return HomeostatParallelEnv(world, **keywords)
+
+
+register()

@@ -1,0 +1,166 @@
+"""Worlds that many agents share under PettingZoo's contract."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import gymnasium
+import numpy as np
+
+from . import _native
+from .errors import UsageError, WrongType
+from .gymnasium_env import RENDER_FPS, RENDER_MODES, require_render_mode
+from .spaces import seed_of, space_of, world_settings
+
+try:
+    from pettingzoo import ParallelEnv
+except ImportError as error:
+    raise ImportError(
+        "worlds of many agents need PettingZoo: pip install pettingzoo"
+    ) from error
+
+__all__ = ["HomeostatParallelEnv"]
+
+Spaces = Dict[str, "gymnasium.spaces.Space[Any]"]
+
+
+def name_of(number: int) -> str:
+    """As policies and metrics name the agent."""
+    return f"agent-{number}"
+
+
+class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
+    """Agents in one world, who may join and leave while it runs.
+
+    Whoever joined in a step is in all that the step returns, with a reward of zero, and acts from
+    the next on; whoever left has ``terminated`` set and is gone from ``agents``. Names are never
+    used twice unless a reset with a seed begins anew. ``possible_agents`` is there only where it is
+    known who may ever come, that is without churn.
+
+    Settings are keywords with the names of the configuration file: ``functions=24, churn=0.1``.
+    ``max_cycles`` is PettingZoo's word for ``steps``.
+    """
+
+    metadata: Dict[str, Any] = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}
+
+    def __init__(
+        self,
+        world: str = "faas/fleet-v1",
+        render_mode: Optional[str] = None,
+        config: Optional[str] = None,
+        max_cycles: Optional[int] = None,
+        **settings: Any,
+    ) -> None:
+        self.render_mode = require_render_mode(render_mode)
+        given = world_settings(settings)
+        if max_cycles is not None:
+            if "steps" in settings:
+                raise UsageError("max_cycles and steps are the same setting: give one of them")
+            given.append(("faas.steps", max_cycles, "max_cycles"))
+        self._world = _native.SharedWorld(world, given, config)
+        name = self._world.id.replace("/", "_", 1).replace("-", "_")
+        self.metadata = {**self.metadata, "name": name, "is_parallelizable": True}
+        possible = self._world.possible_agents
+        if possible is not None:
+            self.possible_agents = [name_of(number) for number in possible]
+        self.agents: List[str] = []
+        self.observation_spaces: Spaces = {}
+        self.action_spaces: Spaces = {}
+        self._np_random: Optional[np.random.Generator] = None
+
+    def reset(
+        self, seed: Optional[int] = None, options: Optional[Dict[str, Any]] = None
+    ) -> Tuple[Dict[str, Any], Dict[str, Dict[str, Any]]]:
+        seed = seed_of(seed)
+        if seed is None and self._np_random is None:
+            # Without any seed episodes differ from process to process.
+            seed = int(np.random.default_rng().integers(2**63))
+        self._np_random = self._np_random or np.random.default_rng(seed)
+        observations = {name_of(number): obs for number, obs in self._world.reset(seed)}
+        self.agents = list(observations)
+        # Spaces of those who left are let go, or they would gather for ever.
+        for kept in (self.observation_spaces, self.action_spaces):
+            for name in [name for name in kept if name not in observations]:
+                del kept[name]
+        return observations, {name: {} for name in self.agents}
+
+    def step(
+        self, actions: Dict[str, Any]
+    ) -> Tuple[
+        Dict[str, Any],
+        Dict[str, float],
+        Dict[str, bool],
+        Dict[str, bool],
+        Dict[str, Dict[str, Any]],
+    ]:
+        played, joined = self._world.step(self._in_order(actions))
+        observations: Dict[str, Any] = {}
+        rewards: Dict[str, float] = {}
+        terminations: Dict[str, bool] = {}
+        truncations: Dict[str, bool] = {}
+        infos: Dict[str, Dict[str, Any]] = {}
+        self.agents = []
+        for number, obs, reward, terminated, truncated, info in played:
+            name = name_of(number)
+            observations[name], rewards[name], infos[name] = obs, reward, info
+            terminations[name], truncations[name] = terminated, truncated
+            if not terminated and not truncated:
+                self.agents.append(name)
+        for number, obs in joined:
+            name = name_of(number)
+            observations[name], rewards[name], infos[name] = obs, 0.0, {}
+            terminations[name] = truncations[name] = False
+            self.agents.append(name)
+        return observations, rewards, terminations, truncations, infos
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self._space(self.observation_spaces, self._world.observation_space, agent)
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self._space(self.action_spaces, self._world.action_space, agent)
+
+    def state(self) -> np.ndarray[Any, Any]:
+        """Everybody's observation in one row, in the order of ``agents``."""
+        return self._world.state()
+
+    def render(self) -> Any:
+        if self.render_mode == "ansi":
+            return self._world.render_text()
+        if self.render_mode == "rgb_array":
+            return self._world.render_pixels()
+        gymnasium.logger.warn(
+            "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
+        )
+        return None
+
+    def close(self) -> None:
+        self._world.close()
+
+    def _in_order(self, actions: Dict[str, Any]) -> List[Any]:
+        """The actions in the order of the agents; each must have one and nobody else."""
+        if not isinstance(actions, dict):
+            raise WrongType(
+                f"{self._world.id} expects a dictionary of actions by agent, "
+                f"got {type(actions).__name__}"
+            )
+        if not self.agents:
+            # Nobody is there before the first reset and after the last step: the world says which.
+            return []
+        missing = [name for name in self.agents if name not in actions]
+        strangers = [name for name in actions if name not in self.agents]
+        if missing or strangers:
+            said = [f"none for {', '.join(missing)}"] if missing else []
+            said += [f"one for {', '.join(map(str, strangers))}"] if strangers else []
+            raise UsageError(
+                f"{self._world.id} expects an action for each of its {len(self.agents)} living "
+                f"agents, got {' and '.join(said)}"
+            )
+        return [actions[name] for name in self.agents]
+
+    def _space(
+        self, kept: Spaces, described: Tuple[Any, ...], agent: str
+    ) -> gymnasium.spaces.Space[Any]:
+        """The same object for the same agent, so that seeding it lasts."""
+        if agent not in kept:
+            kept[agent] = space_of(described)
+        return kept[agent]

@@ -1,0 +1,165 @@
+"""A bar while a run goes on: in a notebook, on a terminal, or lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Callable, List, Optional, Union
+
+__all__: List[str] = []
+
+ProgressOption = Union[bool, None, Callable[..., object]]
+
+# Seconds between two plain lines.
+PLAIN_EVERY = 2.0
+
+
+def thousands(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def describe(reached: Optional[float], speed: float) -> str:
+    shown = "-" if reached is None else f"{reached:.2f}"
+    return f"return {shown}  {thousands(speed)} steps/s"
+
+
+class Silence:
+    """Shows nothing, and notes only on standard error if asked to."""
+
+    def __call__(self, *told: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PlainLines:
+    """A line every two seconds, for logs."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def __call__(self, *told: Any) -> None:
+        if len(told) == 1:
+            print(told[0], file=sys.stderr)
+            return
+        step, total, reached, speed = told
+        now = time.monotonic()
+        if now - self._last >= PLAIN_EVERY or step >= total:
+            self._last = now
+            print(f"step {step}/{total}  {describe(reached, speed)}", file=sys.stderr)
+
+    def close(self) -> None:
+        pass
+
+
+class TerminalBar:
+    """One line that is written over and over; needs nothing installed."""
+
+    WIDTH = 24
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._first: Optional[int] = None
+        self._length = 0
+
+    def __call__(self, *told: Any) -> None:
+        if len(told) == 1:
+            self._write(str(told[0]))
+            self._end_line()
+            return
+        step, total, reached, speed = told
+        filled = self.WIDTH * step // total
+        bar = "█" * filled + "░" * (self.WIDTH - filled)
+        self._write(
+            f"{bar} {100 * step // total:3d}%  {describe(reached, speed)}{self._left(step, total)}"
+        )
+
+    def close(self) -> None:
+        if self._length:
+            self._end_line()
+
+    def _left(self, step: int, total: int) -> str:
+        if self._first is None:
+            # A run that goes on has steps behind it that cost no time now.
+            self._first, self._began = step, time.monotonic()
+            return ""
+        done = step - self._first
+        if done <= 0 or step >= total:
+            return ""
+        seconds = (time.monotonic() - self._began) * (total - step) / done
+        return f"  {int(seconds // 60)}:{int(seconds % 60):02d} left"
+
+    def _write(self, line: str) -> None:
+        padding = " " * max(0, self._length - len(line))
+        sys.stderr.write(f"\r{line}{padding}")
+        sys.stderr.flush()
+        self._length = len(line)
+
+    def _end_line(self) -> None:
+        sys.stderr.write("\n")
+        self._length = 0
+
+
+class TqdmBar:
+    """tqdm's bar, which knows notebooks."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+        self._bar: Any = None
+
+    def __call__(self, *told: Any) -> None:
+        if len(told) == 1:
+            print(told[0], file=sys.stderr)
+            return
+        step, total, reached, speed = told
+        if self._bar is None:
+            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=0)
+        self._bar.set_postfix_str(describe(reached, speed), refresh=False)
+        self._bar.update(step - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def is_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    instance = shell.get_ipython() if shell is not None else None
+    return type(instance).__name__ == "ZMQInteractiveShell"
+
+
+def reporter(progress: ProgressOption) -> Any:
+    """Who shows progress: nobody, a function of the caller's, or what suits the place."""
+    if progress is False:
+        return Silence()
+    if callable(progress):
+        return CallerFunction(progress)
+    in_notebook = is_notebook()
+    if in_notebook or sys.stderr.isatty():
+        try:
+            if in_notebook:
+                from tqdm.notebook import tqdm
+            else:
+                from tqdm import tqdm
+        except ImportError:
+            return TerminalBar()
+        return TqdmBar(tqdm)
+    return PlainLines() if progress else Silence()
+
+
+class CallerFunction:
+    """A function that is called with a dictionary after rounds; notes are none of its business."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    def __call__(self, *told: Any) -> None:
+        if len(told) == 4:
+            step, total, reached, speed = told
+            self._function(
+                {"step": step, "steps": total, "return": reached, "steps_per_s": speed}
+            )
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,361 @@
+"""Training, what came of it, and runs side by side: the trainer of the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+from .errors import Error, UsageError, WrongType
+from .progress import ProgressOption, reporter
+from .spaces import Setting, seed_of, space_of
+
+__all__ = ["Comparison", "Policy", "Run", "compare", "evaluate", "load_policy", "plot", "train"]
+
+PathOrRun = Union[str, "os.PathLike[str]", "Run"]
+
+# Sections of the configuration file; Python's names have no hyphens.
+SECTIONS = {"ppo": "ppo", "dqn": "dqn", "ddpg": "ddpg", "reinforce": "reinforce"}
+SECTIONS.update({"q_learning": "q-learning", "simppo": "simppo", "faas": "faas"})
+
+
+def train(
+    algorithm: Optional[str] = None,
+    env: Optional[str] = None,
+    *,
+    seed: Optional[int] = None,
+    steps: Optional[int] = None,
+    agents: Optional[int] = None,
+    preset: Optional[str] = None,
+    threads: Optional[int] = None,
+    config: Union[str, "os.PathLike[str]", None] = None,
+    run_dir: Union[str, "os.PathLike[str]", None] = None,
+    resume: Optional[PathOrRun] = None,
+    progress: ProgressOption = None,
+    csv: bool = False,
+    tensorboard: bool = False,
+    **settings: Any,
+) -> Run:
+    """Trains agents and keeps everything in a run folder, as ``homeostat train`` does.
+
+    ``algorithm`` is ``ppo``, ``dqn``, ``ddpg``, ``q-learning`` or ``reinforce``, or the method of a
+    team that shares a world: ``simppo``, ``simppo+``, ``s-rl``, ``il-rl``, ``cpq-rl``, ``ma-ppo``. Every
+    other setting is a keyword: those of ``[run]`` by name (``log_every=4096``), those of a section as a
+    dictionary (``ppo={"clip": 0.1}, faas={"load": "bursty"}``). Files, environment variables and
+    presets count as on the command line; keywords win.
+
+    ``progress``: ``None`` shows a bar in a notebook and on a terminal, ``True`` also writes lines
+    elsewhere, ``False`` shows nothing; a function is called with a dictionary after rounds.
+
+    Ctrl-C ends the run with a checkpoint; ``homeostat.train(resume=run_dir)`` goes on bit for bit.
+    """
+    named = {
+        "algorithm": algorithm,
+        "env": None if env is None else own_spelling(env),
+        "seed": seed_of(seed),
+        "steps": steps,
+        "agents": agents,
+        "preset": preset,
+        "threads": threads,
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    if resume is not None:
+        refused = [name for name in (*given, *settings) if name != "steps"]
+        refused += [name for name, value in (("config", config), ("run_dir", run_dir)) if value]
+        if refused:
+            raise UsageError(
+                f"a run goes on with its own settings: leave out {', '.join(sorted(refused))} "
+                "or start a new one; only steps may be raised"
+            )
+    show = reporter(progress)
+    try:
+        path, figures, timing = _native.train(
+            [(f"run.{name}", value, name) for name, value in given.items()]
+            + settings_of(settings),
+            show,
+            config,
+            run_dir,
+            None if resume is None else path_of(resume),
+            steps if resume is not None else None,
+            csv,
+            tensorboard,
+        )
+    finally:
+        show.close()
+    run = Run(path)
+    run._timing = json.loads(timing)
+    return run
+
+
+def settings_of(settings: Dict[str, Any]) -> List[Setting]:
+    """Keywords as settings of their sections."""
+    found: List[Setting] = []
+    for name, value in settings.items():
+        section = SECTIONS.get(name)
+        if section is None:
+            found.append((f"run.{name}", value, name))
+        elif isinstance(value, dict):
+            found += [(f"{section}.{key}", inner, name) for key, inner in value.items()]
+        else:
+            raise WrongType(
+                f"cannot use keyword {name}: the section [{section}] is a dictionary of its "
+                f"settings, got {type(value).__name__}"
+            )
+    return found
+
+
+def own_spelling(world: str) -> str:
+    """``homeostat/faas-function-v1``, as Gymnasium knows it, is ``faas/function-v1`` here."""
+    prefix = "homeostat/"
+    return world[len(prefix) :].replace("-", "/", 1) if world.startswith(prefix) else world
+
+
+def path_of(run: PathOrRun) -> str:
+    return os.fspath(run.path if isinstance(run, Run) else run)
+
+
+class Run:
+    """A training run on disk. Nothing is read before it is asked for."""
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        self.path = Path(path)
+        self._timing: Optional[Dict[str, float]] = None
+        if not (self.path / "config.toml").is_file():
+            reason = "it has no config.toml" if self.path.exists() else "it does not exist"
+            raise UsageError(f"{self.path} is not a run folder: {reason}")
+
+    @property
+    def summary(self) -> Dict[str, Any]:
+        """How it ended; everything here follows from the seed."""
+        file = self.path / "summary.json"
+        if not file.is_file():
+            raise Error(
+                f"{self.path} has no summary yet: its training goes on, or was cut off; "
+                f'homeostat.train(resume="{self.path}")'
+            )
+        found: Dict[str, Any] = json.loads(file.read_text())
+        return found
+
+    @property
+    def timing(self) -> Optional[Dict[str, float]]:
+        """Seconds and steps per second of the part that this process trained."""
+        return self._timing
+
+    @property
+    def config(self) -> str:
+        """Every setting, as TOML."""
+        return (self.path / "config.toml").read_text()
+
+    @property
+    def metrics(self) -> Dict[str, NDArray[Any]]:
+        """A column of every figure: ``step``, ``agent``, ``episodes``, ``return_mean``,
+        ``return_recent``, ``length_mean``, and those of the algorithm. What a round did not have is
+        NaN."""
+        lines = (self.path / "metrics.jsonl").read_text().splitlines()
+        return columns_of([json.loads(line) for line in lines])
+
+    def curve(self, agent: Optional[int] = None) -> Tuple[NDArray[Any], NDArray[Any]]:
+        """Steps, and the mean return of the last hundred episodes then: of one agent, or the mean of
+        all who have one."""
+        columns = self.metrics
+        wanted = ~np.isnan(columns["return_recent"])
+        if agent is not None:
+            wanted &= columns["agent"] == agent
+        steps, places = np.unique(columns["step"][wanted], return_inverse=True)
+        counts = np.bincount(places, minlength=len(steps))
+        sums = np.bincount(
+            places, weights=columns["return_recent"][wanted], minlength=len(steps)
+        )
+        return steps, sums / np.maximum(counts, 1)
+
+    def frame(self) -> Any:
+        """:attr:`metrics` as a pandas frame."""
+        return frame_of(self.metrics)
+
+    @property
+    def policies(self) -> List[Path]:
+        """The policy file of each agent."""
+        return [Path(file) for file in _native.policy_files(self.path)]
+
+    def policy(self, agent: int = 0, seed: int = 0) -> Policy:
+        """What an agent learnt."""
+        return load_policy(self.path, agent=agent, seed=seed)
+
+    def evaluate(
+        self, episodes: int = 100, seed: int = 1, stochastic: bool = False
+    ) -> Dict[str, Dict[str, NDArray[np.float64]]]:
+        """Plays what was learnt; see :func:`homeostat.evaluate`."""
+        return evaluate(self.path, episodes, seed, stochastic)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __repr__(self) -> str:
+        return f"Run({os.fspath(self.path)!r})"
+
+
+class Policy:
+    """What an agent learnt: it acts and no longer learns."""
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], seed: int = 0) -> None:
+        self.path = Path(path)
+        self._native = _native.Policy(path, seed)
+        self.observation_space = space_of(self._native.observation_space)
+        self.action_space = space_of(self._native.action_space)
+
+    @property
+    def env(self) -> str:
+        """The world it was trained for."""
+        return self._native.env
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm it was trained by."""
+        return self._native.algorithm
+
+    def act(self, obs: ArrayLike, deterministic: bool = True) -> Any:
+        """The action for one observation, or one for each row of several. Not ``deterministic``,
+        it is drawn from the policy, where that is a distribution."""
+        return self._native.act(obs, deterministic)
+
+    def __repr__(self) -> str:
+        return f"<Policy of {self.env} by {self.algorithm}>"
+
+
+def load_policy(path: PathOrRun, agent: Optional[int] = None, seed: int = 0) -> Policy:
+    """A policy from its file, or from a run folder; of several agents ``agent`` says which."""
+    files = [Path(file) for file in _native.policy_files(path_of(path))]
+    if agent is not None:
+        files = [file for file in files if file.stem.rpartition("-")[2] == str(agent)] or files
+        if files[0].stem.rpartition("-")[2] != str(agent):
+            raise UsageError(
+                f"{path_of(path)} has no policy of agent {agent}: "
+                f"there are {', '.join(file.stem for file in files)}"
+            )
+    if len(files) > 1:
+        names = ", ".join(file.stem for file in files)
+        raise UsageError(f"{path_of(path)} has several policies, {names}: say agent=0")
+    return Policy(files[0], seed)
+
+
+def evaluate(
+    path: PathOrRun, episodes: int = 100, seed: int = 1, stochastic: bool = False
+) -> Dict[str, Dict[str, NDArray[np.float64]]]:
+    """Plays the policies of a run, or of one file, on worlds they have not met: ``returns`` and
+    ``lengths`` of the episodes of each agent. Policies of a shared world play it together."""
+    played = _native.evaluate(path_of(path), episodes, seed, stochastic)
+    return {name: {"returns": returns, "lengths": lengths} for name, returns, lengths in played}
+
+
+class Comparison:
+    """Runs held against one of them: a record of each, with intervals of 95 %."""
+
+    def __init__(self, records: List[Dict[str, Any]], worlds: List[str]) -> None:
+        self.records = records
+        self.worlds = worlds
+        """In what the worlds of the runs differ; empty for a fair comparison."""
+
+    @property
+    def columns(self) -> Dict[str, NDArray[Any]]:
+        """A NumPy array of every figure, one place for each run."""
+        return columns_of(self.records)
+
+    def frame(self) -> Any:
+        """The records as a pandas frame."""
+        return frame_of(self.columns)
+
+    def __getitem__(self, place: int) -> Dict[str, Any]:
+        return self.records[place]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        rows = [["run", "figure", "mean", "difference", "shows"]]
+        for record in self.records:
+            for key in [name[: -len("_interval")] for name in record if name.endswith("_interval")]:
+                if key.endswith("_difference"):
+                    continue
+                rows.append(
+                    [
+                        " ".join(filter(None, (record["policy"], record.get("function")))),
+                        key,
+                        with_interval(record[key], record[f"{key}_interval"]),
+                        with_interval(
+                            record.get(f"{key}_difference"),
+                            record.get(f"{key}_difference_interval"),
+                        ),
+                        record.get(f"{key}_shows") or "",
+                    ]
+                )
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+
+def compare(
+    *runs: PathOrRun,
+    baseline: Optional[PathOrRun] = None,
+    anyway: bool = False,
+    per_function: bool = False,
+) -> Comparison:
+    """Holds runs against each other, as ``homeostat compare`` does: simulations seed by seed,
+    trainings by Welch's interval over their agents. The baseline is the first run, or the one that
+    is named. ``anyway`` compares runs of different worlds."""
+    records, worlds = _native.compare(
+        [path_of(run) for run in runs],
+        None if baseline is None else path_of(baseline),
+        anyway,
+        per_function,
+    )
+    return Comparison([json.loads(record) for record in records], worlds)
+
+
+def plot(
+    *runs: PathOrRun,
+    path: Union[str, "os.PathLike[str]"],
+    title: str = "Learning curves",
+    goals: Sequence[float] = (),
+) -> Path:
+    """Draws learning curves with the 95 % interval over agents as an SVG file."""
+    _native.draw_curves([path_of(run) for run in runs], title, list(goals), path)
+    return Path(path)
+
+
+def with_interval(mean: Optional[float], interval: Optional[float]) -> str:
+    if mean is None:
+        return ""
+    return f"{mean:.4g}" if interval is None else f"{mean:.4g} +- {interval:.2g}"
+
+
+def columns_of(records: List[Dict[str, Any]]) -> Dict[str, NDArray[Any]]:
+    """A column of every name that any record has, in the order of their first appearance."""
+    names: Dict[str, None] = {}
+    for record in records:
+        names.update(dict.fromkeys(record))
+    columns: Dict[str, NDArray[Any]] = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            columns[name] = np.array(values, dtype=np.int64)
+        elif all(value is None or isinstance(value, (int, float)) for value in values):
+            numbers = [np.nan if value is None else value for value in values]
+            columns[name] = np.array(numbers, dtype=np.float64)
+        else:
+            columns[name] = np.array(values, dtype=object)
+    return columns
+
+
+def frame_of(columns: Dict[str, NDArray[Any]]) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("frames need pandas: pip install pandas") from error
+    return pandas.DataFrame(columns)

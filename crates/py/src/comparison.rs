@@ -1,0 +1,58 @@
+//! Runs side by side, and their learning curves.
+
+use std::path::PathBuf;
+
+use homeostat_lab::compare::{Comparison, OpenedRuns};
+use homeostat_lab::{Error, RunFolder, read_curves};
+use pyo3::prelude::*;
+
+use crate::exceptions::raise;
+
+/// Holds runs against each other: a record of each as JSON, and in what their worlds differ.
+#[pyfunction]
+#[pyo3(signature = (runs, baseline=None, anyway=false, per_function=false))]
+pub(crate) fn compare(
+    py: Python<'_>,
+    runs: Vec<PathBuf>,
+    baseline: Option<PathBuf>,
+    anyway: bool,
+    per_function: bool,
+) -> PyResult<(Vec<String>, Vec<String>)> {
+    let compared = py.detach(|| -> Result<_, Error> {
+        let runs = OpenedRuns::open(&runs, baseline.as_deref())?;
+        let total = runs.total()?;
+        if !anyway {
+            total.refuse_different_worlds()?;
+        }
+        let worlds = total.worlds.iter().map(ToString::to_string).collect();
+        let records = if per_function {
+            let scopes = runs.per_function()?;
+            scopes.iter().flat_map(|(name, scope)| records(scope, Some(name))).collect()
+        } else {
+            records(&total, None)
+        };
+        Ok((records, worlds))
+    });
+    compared.map_err(|error| raise(py, &error))
+}
+
+fn records(comparison: &Comparison, function: Option<&str>) -> Vec<String> {
+    let places = 0..comparison.runs.len();
+    places.map(|place| comparison.record(place, function).to_string()).collect()
+}
+
+/// Draws the learning curves of runs as an SVG file.
+#[pyfunction]
+pub(crate) fn draw_curves(
+    py: Python<'_>,
+    runs: Vec<PathBuf>,
+    title: &str,
+    goals: Vec<f64>,
+    path: PathBuf,
+) -> PyResult<()> {
+    let drawn = py.detach(|| -> Result<(), Error> {
+        let folders = runs.iter().map(|run| RunFolder::open(run)).collect::<Result<Vec<_>, _>>()?;
+        homeostat_lab::draw_curves(title, &read_curves(&folders)?, &goals, &path)
+    });
+    drawn.map_err(|error| raise(py, &error))
+}

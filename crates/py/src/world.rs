@@ -1,0 +1,125 @@
+//! One world of one agent.
+
+use std::path::PathBuf;
+
+use homeostat_env::{Env, EnvSpec};
+use numpy::{PyArray1, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::exceptions::{raise, raise_world};
+use crate::settings::Keywords;
+use crate::turn::Turn;
+use crate::{actions, arrays, raster, worlds};
+
+/// A world with one agent in it.
+#[pyclass(frozen, module = "homeostat._native")]
+pub(crate) struct World {
+    spec: EnvSpec,
+    env: Turn<Box<dyn Env>>,
+}
+
+type Outcome<'py> = (Bound<'py, PyAny>, f64, bool, bool, Bound<'py, PyDict>);
+
+#[pymethods]
+impl World {
+    /// Settings are `(section.key, value, keyword)`.
+    #[new]
+    #[pyo3(signature = (world, settings=Vec::new(), config=None))]
+    fn new(
+        py: Python<'_>,
+        world: &str,
+        settings: Keywords<'_>,
+        config: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let (worlds, id) = worlds::make(py, world, &settings, config)?;
+        let env = worlds.make(&id, 0).map_err(|error| raise(py, &error.into()))?;
+        Ok(Self { spec: env.spec().clone(), env: Turn::new(&id, env) })
+    }
+
+    /// The id, as this project spells it.
+    #[getter]
+    fn id(&self) -> String {
+        self.spec.id.to_string()
+    }
+
+    /// Observations as a word and its numbers.
+    #[getter]
+    fn observation_space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        arrays::describe_space(py, &self.spec.observation)
+    }
+
+    /// Actions as a word and its numbers.
+    #[getter]
+    fn action_space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        arrays::describe_space(py, &self.spec.action)
+    }
+
+    /// State, actions and reward in words.
+    #[getter]
+    fn card(&self) -> String {
+        self.spec.describe()
+    }
+
+    /// Starts an episode; its first observation.
+    #[pyo3(signature = (seed=None))]
+    fn reset<'py>(&self, py: Python<'py>, seed: Option<u64>) -> PyResult<Bound<'py, PyAny>> {
+        let played = py.detach(|| self.env.take(|env| env.reset(seed).map(<[f32]>::to_vec)));
+        let obs = played.map_err(|error| error.raise(py))?;
+        arrays::observation(
+            py,
+            &self.spec.observation,
+            obs.map_err(|error| raise_world(py, &error))?,
+        )
+    }
+
+    /// Plays one step: observation, reward, terminated, truncated, figures.
+    fn step<'py>(&self, py: Python<'py>, action: &Bound<'py, PyAny>) -> PyResult<Outcome<'py>> {
+        let action = actions::action_of(&self.spec, action)?;
+        let played = py.detach(|| {
+            self.env.take(|env| {
+                let step = env.step(&action)?;
+                let flags = (step.reward, step.terminated, step.truncated);
+                Ok((step.obs.to_vec(), flags, step.info))
+            })
+        });
+        let (obs, (reward, terminated, truncated), figures) = played
+            .map_err(|error| error.raise(py))?
+            .map_err(|error: homeostat_env::Error| raise_world(py, &error))?;
+        let obs = arrays::observation(py, &self.spec.observation, obs)?;
+        Ok((obs, reward, terminated, truncated, arrays::info(py, &figures)?))
+    }
+
+    /// The present state in text.
+    fn render_text(&self, py: Python<'_>) -> PyResult<String> {
+        let text = py.detach(|| self.env.take(|env| env.render()));
+        text.map_err(|error| error.raise(py))
+    }
+
+    /// The present state as pixels: height, width, red, green and blue.
+    fn render_pixels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<u8>>> {
+        let drawn = py.detach(|| {
+            self.env.take(|env| {
+                let picture = env.picture();
+                (raster::rasterise(&picture), picture.width, picture.height)
+            })
+        });
+        let (bytes, width, height) = drawn.map_err(|error| error.raise(py))?;
+        pixels(py, bytes, width, height)
+    }
+
+    /// Lets go of the world; whatever is asked of it then is refused.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.env.close().map_err(|error| error.raise(py))
+    }
+}
+
+/// Bytes of a picture as an array that owns them.
+pub(crate) fn pixels(
+    py: Python<'_>,
+    bytes: Vec<u8>,
+    width: u32,
+    height: u32,
+) -> PyResult<Bound<'_, PyArray3<u8>>> {
+    PyArray1::from_vec(py, bytes).reshape([height as usize, width as usize, 3])
+}
