@@ -87,15 +87,13 @@ pub fn hold(client: Client, config: LeaseConfig) -> watch::Receiver<bool> {
             match holds.await {
                 Ok(Ok(true)) => {
                     renewed = Instant::now();
-                    leads.send_replace(true);
+                    say(&leads, true);
                 }
-                Ok(Ok(false)) => {
-                    leads.send_replace(false);
-                }
+                Ok(Ok(false)) => say(&leads, false),
                 // Silence or refusal: the lease may still be ours.
                 Ok(Err(_)) | Err(_) => {
                     if renewed.elapsed() >= config.length - config.renew {
-                        leads.send_replace(false);
+                        say(&leads, false);
                     }
                 }
             }
@@ -103,6 +101,11 @@ pub fn hold(client: Client, config: LeaseConfig) -> watch::Receiver<bool> {
         }
     });
     receiver
+}
+
+/// Says who leads, if that is news.
+fn say(leads: &watch::Sender<bool>, now: bool) {
+    leads.send_if_modified(|before| std::mem::replace(before, now) != now);
 }
 
 /// Takes or renews the lease, if it may; whether we hold it.
@@ -138,7 +141,8 @@ fn won<T>(written: kube::Result<T>) -> kube::Result<bool> {
 
 fn ours(config: &LeaseConfig, before: Option<&LeaseSpec>) -> LeaseSpec {
     let now = MicroTime(Timestamp::now());
-    let is_ours = before.is_some_and(|spec| spec.holder_identity.as_ref() == Some(&config.identity));
+    let is_ours =
+        before.is_some_and(|spec| spec.holder_identity.as_ref() == Some(&config.identity));
     let acquired = before.filter(|_| is_ours).and_then(|spec| spec.acquire_time.clone());
     let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
     LeaseSpec {

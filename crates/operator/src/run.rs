@@ -36,7 +36,9 @@ pub enum RunError {
     #[error("the API server does not answer: {0}")]
     Server(#[from] kube::Error),
     /// The object is not known to the server.
-    #[error("the server does not know MultidimPodAutoscalers: apply `homeostat operator crd` first")]
+    #[error(
+        "the server does not know MultidimPodAutoscalers: apply `homeostat operator crd` first"
+    )]
     NoDefinition,
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {why}")]
@@ -47,7 +49,9 @@ pub enum RunError {
         why: std::io::Error,
     },
     /// Plain HTTP is for loopback.
-    #[error("{address} is not loopback: without TLS only loopback is served, such as 127.0.0.1:8080")]
+    #[error(
+        "{address} is not loopback: without TLS only loopback is served, such as 127.0.0.1:8080"
+    )]
     NotLoopback {
         /// The address.
         address: SocketAddr,
@@ -95,8 +99,7 @@ pub async fn run(
     ));
 
     let certificate = Arc::new(CurrentCertificate::default());
-    let served =
-        Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
+    let served = Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
     if let Some(address) = plain {
         if !is_loopback(address) {
             return Err(RunError::NotLoopback { address });
@@ -105,8 +108,7 @@ pub async fn run(
     }
     if let Some((address, keeper)) = webhook {
         let listener = listen(address).await?;
-        let keeper =
-            Keeper::new(client, keeper, certificate, telemetry.clone(), leads.clone());
+        let keeper = Keeper::new(client, keeper, certificate, telemetry.clone(), leads.clone());
         tokio::spawn(keeper.run());
         tokio::spawn(serve_tls(listener, served));
     }

@@ -50,7 +50,8 @@ enum Side {
 
 /// Serves without TLS; for loopback only.
 pub async fn serve_plain(listener: TcpListener, served: Arc<Served>) {
-    accept(listener, move |stream| answer(TokioIo::new(stream), served.clone(), Side::Loopback)).await;
+    accept(listener, move |stream| answer(TokioIo::new(stream), served.clone(), Side::Loopback))
+        .await;
 }
 
 /// Serves with TLS.
@@ -131,7 +132,9 @@ async fn route(request: Request<Incoming>, served: &Served, side: Side) -> Answe
         (&Method::GET, "/metrics") => {
             let mut answer = text(StatusCode::OK, served.ctx.telemetry.text());
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+            answer
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
             answer
         }
         (&Method::POST, "/mutate") if side == Side::Tls => match body(request).await {
@@ -154,7 +157,9 @@ async fn body(request: Request<Incoming>) -> Result<Bytes, Answer> {
     let body = Limited::new(request.into_body(), MOST_BYTES).collect();
     match tokio::time::timeout(MOST_TIME, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => Err(text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long or broke off\n")),
+        Ok(Err(_)) => {
+            Err(text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long or broke off\n"))
+        }
         Err(_) => Err(text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n")),
     }
 }
@@ -186,13 +191,14 @@ fn log_level(served: &Served, wanted: Option<&str>) -> Answer {
 fn admit(body: &[u8], served: &Served) -> Answer {
     let telemetry = &served.ctx.telemetry;
     let review_of: Result<AdmissionReview<Pod>, _> = serde_json::from_slice(body);
-    let request: AdmissionRequest<Pod> = match review_of.ok().and_then(|review| review.try_into().ok()) {
-        Some(request) => request,
-        None => {
-            telemetry.admitted("not_understood");
-            return text(StatusCode::BAD_REQUEST, "this is no AdmissionReview of a pod\n");
-        }
-    };
+    let request: AdmissionRequest<Pod> =
+        match review_of.ok().and_then(|review| review.try_into().ok()) {
+            Some(request) => request,
+            None => {
+                telemetry.admitted("not_understood");
+                return text(StatusCode::BAD_REQUEST, "this is no AdmissionReview of a pod\n");
+            }
+        };
     let objects = served.ctx.objects.state();
     let objects = objects.iter().filter_map(|object| object.0.as_ref().ok());
     let mut response = AdmissionResponse::from(&request);

@@ -82,7 +82,11 @@ impl Telemetry {
         let registry = &mut self.registry;
         registry.register("passes", "Looks at every object", self.passes.clone());
         registry.register("objects", "Objects at the last pass", self.objects.clone());
-        registry.register("pass_seconds", "Time of a look at every object", self.pass_seconds.clone());
+        registry.register(
+            "pass_seconds",
+            "Time of a look at every object",
+            self.pass_seconds.clone(),
+        );
         let help = "Time from taking up an object to its status";
         registry.register("reconcile_seconds", help, self.reconcile_seconds.clone());
         let help = "Requests that the API server refused or did not answer";

@@ -166,7 +166,22 @@ pub struct Rollout {
     /// When the canaries were sized, in mode `Canary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary_since: Option<Time>,
+    /// Whether changes are carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acting: Option<Acting>,
     /// Times of the evictions of the last hour.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Time>,
+}
+
+/// Whether changes are carried out, and why or why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Acting {
+    /// Whether they are.
+    pub is_acting: bool,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
 }

@@ -24,12 +24,8 @@ impl Command {
         match self {
             Self::Run(arguments) => run::run(&arguments).await,
             Self::Crd => crd::run(),
-            Self::Explain(arguments) => {
-                explain::run(&arguments, explain::Question::Explain).await
-            }
-            Self::History(arguments) => {
-                explain::run(&arguments, explain::Question::History).await
-            }
+            Self::Explain(arguments) => explain::run(&arguments, explain::Question::Explain).await,
+            Self::History(arguments) => explain::run(&arguments, explain::Question::History).await,
         }
     }
 }

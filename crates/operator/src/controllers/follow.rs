@@ -12,7 +12,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::context::Key;
-use crate::api::MultidimPodAutoscaler;
+use crate::api::{Acting, MultidimPodAutoscaler};
 use crate::cluster::keep_what_is_needed;
 use crate::guard::PAUSE_ANNOTATION;
 use crate::telemetry::Telemetry;
@@ -45,10 +45,8 @@ pub fn follow(
                 }
             };
             let meta = object.meta();
-            let key = (
-                meta.namespace.clone().unwrap_or_default(),
-                meta.name.clone().unwrap_or_default(),
-            );
+            let key =
+                (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
             let now = Written::of(&object);
             if written.get(&key) != Some(&now) {
                 written.insert(key.clone(), now);
@@ -86,24 +84,29 @@ where
     }
 }
 
-/// What people wrote of an object: status and bookkeeping are left out.
+/// What people wrote of an object and what the updater says of itself: the rest is what the
+/// recommender wrote, which is no news to it.
 #[derive(PartialEq, Eq)]
 struct Written {
     uid: Option<String>,
     generation: Option<i64>,
     pause: Option<String>,
     is_leaving: bool,
+    acting: Option<Acting>,
 }
 
 impl Written {
     fn of(object: &Guarded) -> Self {
         let meta = object.meta();
         let annotations = meta.annotations.as_ref();
+        let status = object.0.as_ref().ok().and_then(|object| object.status.as_ref());
+        let rollout = status.and_then(|status| status.rollout.as_ref());
         Self {
             uid: meta.uid.clone(),
             generation: meta.generation,
             pause: annotations.and_then(|all| all.get(PAUSE_ANNOTATION).cloned()),
             is_leaving: meta.deletion_timestamp.is_some(),
+            acting: rollout.and_then(|rollout| rollout.acting.clone()),
         }
     }
 }

@@ -110,9 +110,8 @@ async fn ask(
 
 fn pod_inputs(pod: &PodRecord, used: Option<&PodUse>) -> PodInputs {
     let container = |container: &ContainerRecord| {
-        let used = used.and_then(|used| {
-            used.containers.iter().find(|(name, _, _)| *name == container.name)
-        });
+        let used = used
+            .and_then(|used| used.containers.iter().find(|(name, _, _)| *name == container.name));
         ContainerInputs {
             name: container.name.clone(),
             cpu_request: container.cpu_request.unwrap_or(Millicores::new(0)),

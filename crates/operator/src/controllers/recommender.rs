@@ -17,7 +17,7 @@ use super::standing::{OtherAutoscalers, Refused, Standing, standing};
 use crate::api::{
     ConditionReason, ConditionType, GROUP_VERSION, MultidimPodAutoscaler,
     MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec,
-    MultidimPodAutoscalerStatus, Plan,
+    MultidimPodAutoscalerStatus, Plan, Recommender as PlanRecommender,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
@@ -92,13 +92,16 @@ impl Recommender {
     /// Looks at every object once.
     pub async fn pass(self: &Arc<Self>) {
         let started = Instant::now();
-        let keys: Vec<Key> = self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
-        let namespaces: BTreeSet<String> = keys.iter().map(|(namespace, _)| namespace.clone()).collect();
+        let keys: Vec<Key> =
+            self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
+        let namespaces: BTreeSet<String> =
+            keys.iter().map(|(namespace, _)| namespace.clone()).collect();
         let surroundings = Surroundings {
             usage: Usage::of(&self.ctx, &namespaces).await,
             others: OtherAutoscalers::of(&self.ctx).await,
         };
-        *self.surroundings.write().expect("nobody panics while holding it") = Arc::new(surroundings);
+        *self.surroundings.write().expect("nobody panics while holding it") =
+            Arc::new(surroundings);
         self.slots
             .lock()
             .expect("nobody panics while holding it")
@@ -147,17 +150,20 @@ impl Recommender {
         if guarded.meta().deletion_timestamp.is_some() {
             return;
         }
-        let about = |previous| About {
-            generation: guarded.meta().generation,
-            previous,
-            now: now(),
-        };
+        let about =
+            |previous| About { generation: guarded.meta().generation, previous, now: now() };
         match &guarded.0 {
             Ok(object) => {
                 let previous = object.status.clone().unwrap_or_default();
                 let about = about(&previous);
                 let status = match self.recommend(object, &mut slot, about.now).await {
-                    Ok(news) => about.recommended(&news.plan, &news.standing, &news.inputs, &news.outcome, news.fallen_back.as_ref()),
+                    Ok(news) => about.recommended(
+                        &news.plan,
+                        &news.standing,
+                        &news.inputs,
+                        &news.outcome,
+                        news.fallen_back.as_ref(),
+                    ),
                     Err(refused) => about.refused(&refused),
                 };
                 self.write(object, &mut slot, status, about.now).await;
@@ -167,7 +173,11 @@ impl Recommender {
                 let about = about(&previous);
                 let refused = Refused::new(ConditionReason::InvalidSpec, invalid.error.clone());
                 let status = about.refused(&refused);
-                if slot.written.as_ref().is_none_or(|(written, _)| written.conditions != status.conditions) {
+                if slot
+                    .written
+                    .as_ref()
+                    .is_none_or(|(written, _)| written.conditions != status.conditions)
+                {
                     self.patch_status(key, &status).await;
                     slot.written = Some((status, about.now));
                 }
@@ -184,7 +194,8 @@ impl Recommender {
     ) -> Result<News, Refused> {
         let plan = Plan::try_new(&object.spec)
             .map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
-        let surroundings = self.surroundings.read().expect("nobody panics while holding it").clone();
+        let surroundings =
+            self.surroundings.read().expect("nobody panics while holding it").clone();
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
         self.prepare(object, &plan, slot).await?;
         let since = slot.looked_at.replace(now).unwrap_or(now);
@@ -205,9 +216,9 @@ impl Recommender {
             Refused::new(ConditionReason::NoPods, message)
         })?;
         let interval = self.ctx.options.checkpoint_interval;
-        let is_due = slot.checkpointed_at.is_none_or(|at| {
-            now.saturating_since(at).seconds() >= interval.as_secs_f64()
-        });
+        let is_due = slot
+            .checkpointed_at
+            .is_none_or(|at| now.saturating_since(at).seconds() >= interval.as_secs_f64());
         if is_due {
             slot.checkpointed_at = Some(now);
             let memory = memory_of(engine, now);
@@ -228,8 +239,14 @@ impl Recommender {
         if slot.of == of && slot.engine.is_some() {
             return Ok(());
         }
-        let unavailable =
-            |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
+        let unavailable = |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
+        if matches!(plan.recommender, PlanRecommender::Policy(_) | PlanRecommender::External(..)) {
+            let name = plan.recommender.name();
+            let why = format!(
+                "spec.recommenders: {name:?} cannot be used by this version yet; use joint or hpa+vpa"
+            );
+            return Err(unavailable(why));
+        }
         let mut engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
             .map_err(|error| unavailable(error.to_string()))?;
         // Taken out first: an engine is not looked at by two, and does not wait for servers.
@@ -275,10 +292,9 @@ impl Recommender {
         now: SimTime,
     ) {
         let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
-        let is_news = slot
-            .written
-            .as_ref()
-            .is_none_or(|(written, at)| is_old(*at) || without_times(written) != without_times(&status));
+        let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
+            is_old(*at) || without_times(written) != without_times(&status)
+        });
         if !is_news || !self.patch_status(&key_of(object), &status).await {
             return;
         }
@@ -313,7 +329,11 @@ impl Recommender {
         }
     }
 
-    async fn patch_status(&self, (namespace, name): &Key, status: &MultidimPodAutoscalerStatus) -> bool {
+    async fn patch_status(
+        &self,
+        (namespace, name): &Key,
+        status: &MultidimPodAutoscalerStatus,
+    ) -> bool {
         let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.ctx.client.clone(), namespace);
         let change = serde_json::json!({
             "apiVersion": GROUP_VERSION,
@@ -354,7 +374,11 @@ impl Recommender {
         }
     }
 
-    async fn read_checkpoint(&self, object: &MultidimPodAutoscaler, plan: &Plan) -> Option<Snapshot> {
+    async fn read_checkpoint(
+        &self,
+        object: &MultidimPodAutoscaler,
+        plan: &Plan,
+    ) -> Option<Snapshot> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
@@ -366,7 +390,8 @@ impl Recommender {
             }
         };
         // One of an object of the same name that is gone is not ours.
-        let is_ours = found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
+        let is_ours =
+            found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
         if !is_ours || found.spec.recommender != plan.recommender.name() {
             return None;
         }
@@ -405,7 +430,7 @@ fn key_of(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// A status without the times that change with every look.
+/// A status without the times and figures that change with every look.
 fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerStatus {
     let mut status = status.clone();
     status.recommended_at = None;
@@ -415,14 +440,18 @@ fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerS
     }
     if let Some(decision) = status.decisions.first_mut() {
         decision.at = time(SimTime::ZERO);
-        // Reasons tell of seconds that remain; what they lead to is what counts.
-        decision.reasons.clear();
+        decision.reasons.iter_mut().for_each(without_digits);
     }
     if let Some(alternatives) = &mut status.alternatives {
-        alternatives.reasons.clear();
+        alternatives.reasons.iter_mut().for_each(without_digits);
     }
     for condition in &mut status.conditions {
-        condition.message.clear();
+        without_digits(&mut condition.message);
     }
     status
+}
+
+/// Words tell of seconds that remain and of use that varies: only other words are news.
+fn without_digits(text: &mut String) {
+    text.retain(|c| !c.is_ascii_digit());
 }

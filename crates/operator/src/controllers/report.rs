@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::standing::{Refused, Standing};
 use crate::api::{
-    Alternatives, ConditionReason, ConditionType, ContainerRecommendation, DecisionRecord, Goal,
-    MeasuredMetric, MultidimPodAutoscalerStatus, Plan, PodAllocation, Recommendation,
+    Acting, Alternatives, ConditionReason, ConditionType, ContainerRecommendation, DecisionRecord,
+    Goal, MeasuredMetric, MultidimPodAutoscalerStatus, Plan, PodAllocation, Recommendation,
     ResourceAmounts, Summary, cpu_quantity, memory_quantity,
 };
 use crate::measure::{Problem, Reading, Source, Trust};
@@ -43,12 +43,10 @@ impl About<'_> {
         MultidimPodAutoscalerStatus {
             observed_generation: self.generation,
             decisions: self.previous.decisions.clone(),
-            conditions: vec![self.condition(
-                ConditionType::Ready,
-                Some(false),
-                refused.reason,
-                &refused.message,
-            )],
+            conditions: vec![
+                self.condition(ConditionType::Ready, Some(false), refused.reason, &refused.message),
+                self.acting(),
+            ],
             ..MultidimPodAutoscalerStatus::default()
         }
     }
@@ -131,7 +129,25 @@ impl About<'_> {
                 self.condition(kept, Some(false), ConditionReason::ObjectiveBroken, "it is broken")
             }
         };
-        vec![ready, metrics, unlimited, objective]
+        vec![ready, metrics, unlimited, self.acting(), objective]
+    }
+
+    /// What the updater says of itself. Servers of old take a list of conditions as one piece:
+    /// it has one writer.
+    fn acting(&self) -> Condition {
+        let kind = ConditionType::Acting;
+        let acting = self.previous.rollout.as_ref().and_then(|rollout| rollout.acting.as_ref());
+        match acting {
+            None => {
+                let message = "the updater has not looked at it yet";
+                self.condition(kind, None, ConditionReason::NoRecommendation, message)
+            }
+            Some(Acting { is_acting, reason, message }) => {
+                let as_planned = ConditionReason::AsPlanned;
+                let condition = self.condition(kind, Some(*is_acting), as_planned, message);
+                Condition { reason: reason.clone(), ..condition }
+            }
+        }
     }
 
     fn metrics_fresh(&self, outcome: &Outcome) -> Condition {
@@ -141,7 +157,9 @@ impl About<'_> {
             let reason = ConditionReason::AsPlanned;
             return self.condition(ConditionType::MetricsFresh, Some(true), reason, message);
         };
+        let has_fallen_back = matches!(verdict.trust, Trust::UseOnly | Trust::Blind);
         let reason = match worst {
+            _ if has_fallen_back => ConditionReason::FallenBack,
             Problem::Unreachable { .. } | Problem::Missing { .. } | Problem::Ambiguous { .. } => {
                 ConditionReason::MetricsMissing
             }

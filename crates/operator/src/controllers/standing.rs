@@ -167,8 +167,12 @@ fn older_object(ctx: &Context, object: &MultidimPodAutoscaler) -> Option<String>
             && other.uid() != object.uid()
             && other.spec.scale_target_ref == object.spec.scale_target_ref
             && other.spec.mode != Mode::Off
+            // One that makes no sense scales nothing and is in nobody's way.
+            && Plan::try_new(&other.spec).is_ok()
             && other.meta().deletion_timestamp.is_none()
             && age(other) < age(object)
     };
-    ctx.objects.find(same_target).map(|other: Arc<Guarded>| other.meta().name.clone().unwrap_or_default())
+    ctx.objects
+        .find(same_target)
+        .map(|other: Arc<Guarded>| other.meta().name.clone().unwrap_or_default())
 }

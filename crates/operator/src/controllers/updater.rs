@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use homeostat_core::{SimDuration, SimTime};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -13,9 +12,9 @@ use tokio::time::{Duration, MissedTickBehavior};
 
 use super::context::{Context, Key, now};
 use super::gather::pods_of;
-use super::report::{About, sim_time, time};
+use super::report::{sim_time, time};
 use crate::api::{
-    ConditionReason, ConditionType, GROUP_VERSION, Mode, MultidimPodAutoscaler,
+    Acting, ConditionReason, ConditionType, GROUP_VERSION, Mode, MultidimPodAutoscaler,
     MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus,
 };
 use crate::cluster::{PodRecord, read_selector};
@@ -55,7 +54,6 @@ struct Slot {
 struct Part {
     last_scale_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     rollout: RolloutStatus,
-    condition: Option<Condition>,
 }
 
 impl Updater {
@@ -101,7 +99,9 @@ impl Updater {
             return;
         };
         let Ok(object) = &guarded.0 else { return };
-        let (Some(status), Ok(plan)) = (&object.status, Plan::try_new(&object.spec)) else { return };
+        let (Some(status), Ok(plan)) = (&object.status, Plan::try_new(&object.spec)) else {
+            return;
+        };
         if object.meta().deletion_timestamp.is_some() {
             return;
         }
@@ -127,25 +127,19 @@ impl Work<'_> {
         let mut part = Part {
             last_scale_time: self.status.last_scale_time.clone(),
             rollout: self.status.rollout.clone().unwrap_or_default(),
-            condition: None,
         };
-        let (is_true, reason, message) = match self.obstacle() {
+        let (is_acting, reason, message) = match self.obstacle() {
             Some((reason, message)) => (false, reason, message),
             None => {
                 let scaled = self.scale(slot, &mut part).await;
-                let (is_true, reason, message) = self.resize(&mut part).await;
+                let (is_acting, reason, message) = self.resize(&mut part).await;
                 match scaled {
                     Err(message) => (false, ConditionReason::ServerUnavailable, message),
-                    Ok(()) => (is_true, reason, message),
+                    Ok(()) => (is_acting, reason, message),
                 }
             }
         };
-        let about = About {
-            generation: self.object.meta().generation,
-            previous: self.status,
-            now: self.now,
-        };
-        part.condition = Some(about.condition(ConditionType::Acting, Some(is_true), reason, &message));
+        part.rollout.acting = Some(Acting { is_acting, reason: reason.to_string(), message });
         part
     }
 
@@ -215,7 +209,13 @@ impl Work<'_> {
         let pods = pods_of(self.ctx, &namespace, &selector);
         let views: Vec<PodView> = pods.iter().map(view).collect();
         let mut rollout = Rollout {
-            evictions: part.rollout.evictions.iter().map(sim_time).filter(|at| self.now.saturating_since(*at) < HOUR).collect(),
+            evictions: part
+                .rollout
+                .evictions
+                .iter()
+                .map(sim_time)
+                .filter(|at| self.now.saturating_since(*at) < HOUR)
+                .collect(),
             canary_since: part.rollout.canary_since.as_ref().map(sim_time),
         };
         let kept = ConditionType::ObjectiveKept.to_string();
@@ -271,6 +271,7 @@ impl Work<'_> {
             outdated: views.len() as u32 - updated,
             canary_since: rollout.canary_since.map(time),
             evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
+            ..RolloutStatus::default()
         };
         if let Some(why) = refused {
             return (false, ConditionReason::DisruptionLimited, why);
@@ -284,14 +285,16 @@ impl Work<'_> {
             None => fine("changes are carried out"),
             Some(blocked) => {
                 let reason = match blocked {
-                    Blocked::Mode | Blocked::InitialOnly | Blocked::CannotResize => ConditionReason::NotInMode,
+                    Blocked::Mode | Blocked::InitialOnly | Blocked::CannotResize => {
+                        ConditionReason::NotInMode
+                    }
                     Blocked::OutsideMaintenance => ConditionReason::OutsideMaintenance,
                     Blocked::Canary { .. } => ConditionReason::CanaryWatched,
                     Blocked::CanaryFailed => ConditionReason::ObjectiveBroken,
                     Blocked::NotSizedAtBirth => ConditionReason::WebhookSilent,
-                    Blocked::Unavailable { .. } | Blocked::EvictionRate { .. } | Blocked::TooYoung => {
-                        ConditionReason::DisruptionLimited
-                    }
+                    Blocked::Unavailable { .. }
+                    | Blocked::EvictionRate { .. }
+                    | Blocked::TooYoung => ConditionReason::DisruptionLimited,
                 };
                 (false, reason, blocked.to_string())
             }
@@ -305,7 +308,6 @@ impl Work<'_> {
         let status = MultidimPodAutoscalerStatus {
             last_scale_time: part.last_scale_time.clone(),
             rollout: Some(part.rollout.clone()),
-            conditions: part.condition.iter().cloned().collect(),
             ..MultidimPodAutoscalerStatus::default()
         };
         let change = serde_json::json!({
@@ -316,12 +318,7 @@ impl Work<'_> {
         });
         let params = PatchParams::apply(FIELD_MANAGER).force();
         match api.patch_status(&name, &params, &Patch::Apply(change)).await {
-            Ok(_) => {
-                if let Some(condition) = &part.condition {
-                    self.ctx.telemetry.condition(&(namespace.clone(), name.clone()), condition);
-                }
-                true
-            }
+            Ok(_) => true,
             Err(error) => {
                 self.ctx.telemetry.server_error("status", &error);
                 false
@@ -335,7 +332,10 @@ fn view(pod: &PodRecord) -> PodView {
         .containers
         .iter()
         .map(|container| {
-            let size = (container.cpu_request.unwrap_or_default(), container.memory_request.unwrap_or_default());
+            let size = (
+                container.cpu_request.unwrap_or_default(),
+                container.memory_request.unwrap_or_default(),
+            );
             (container.name.clone(), size)
         })
         .collect();

@@ -91,11 +91,8 @@ fn recommendation(object: &MultidimPodAutoscaler, status: &MultidimPodAutoscaler
 
 fn reasons(status: &MultidimPodAutoscalerStatus, now: Timestamp) -> String {
     let Some(decision) = status.decisions.first() else { return String::new() };
-    let mut text = format!(
-        "\nWhy, {} ago by {}:\n",
-        age(decision.at.0, now),
-        plain(&decision.recommender)
-    );
+    let mut text =
+        format!("\nWhy, {} ago by {}:\n", age(decision.at.0, now), plain(&decision.recommender));
     for reason in &decision.reasons {
         text.push_str(&format!("  - {}\n", plain(reason)));
     }

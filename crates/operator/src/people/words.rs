@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn ages_are_short() {
         let at = |seconds: i64| Timestamp::from_second(1000 + seconds).expect("a time");
-        let words: Vec<_> = [0, 119, 120, 7200, 200_000].iter().map(|s| age(at(0), at(*s))).collect();
+        let words: Vec<_> =
+            [0, 119, 120, 7200, 200_000].iter().map(|s| age(at(0), at(*s))).collect();
         assert_eq!(words, ["0s", "119s", "2m", "2h", "2d"]);
         assert_eq!(age(at(5), at(0)), "5s ahead");
     }

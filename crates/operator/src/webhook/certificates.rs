@@ -60,7 +60,11 @@ impl Certificates {
         let day = |seconds: i64| {
             let at = Timestamp::from_second(now.as_second() + seconds).unwrap_or(now);
             let date = at.to_zoned(TimeZone::UTC).date();
-            date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+            date_time_ymd(
+                date.year().into(),
+                date.month().unsigned_abs(),
+                date.day().unsigned_abs(),
+            )
         };
         // Clocks differ: good from yesterday on.
         let (from, to) = (day(-DAY_SECONDS), day(DAYS * DAY_SECONDS));
@@ -95,14 +99,16 @@ impl Certificates {
 
     /// As a server needs them.
     pub fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
-        let refused = |why: &dyn std::fmt::Display| CertificateError::NotRead { why: why.to_string() };
+        let refused =
+            |why: &dyn std::fmt::Display| CertificateError::NotRead { why: why.to_string() };
         let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|why| refused(&why))?;
         if chain.is_empty() {
             return Err(refused(&"there is none"));
         }
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|why| refused(&why))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|why| refused(&why))?;
         let key = any_supported_type(&key).map_err(|why| refused(&why))?;
         Ok(CertifiedKey::new(chain, key))
     }

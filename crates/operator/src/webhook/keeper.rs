@@ -156,12 +156,16 @@ impl Keeper {
     async fn tell_server(&self, kept: &Certificates) -> kube::Result<()> {
         let name = &self.config.configuration;
         let Some(configuration) = self.configurations.get_opt(name).await? else {
-            tracing::warn!(name, "there is no such webhook configuration: pods are not sized when they start");
+            tracing::warn!(
+                name,
+                "there is no such webhook configuration: pods are not sized when they start"
+            );
             return Ok(());
         };
         let bundle = ByteString(kept.authorities.as_bytes().to_vec());
         let webhooks = configuration.webhooks.unwrap_or_default();
-        if webhooks.iter().all(|webhook| webhook.client_config.ca_bundle.as_ref() == Some(&bundle)) {
+        if webhooks.iter().all(|webhook| webhook.client_config.ca_bundle.as_ref() == Some(&bundle))
+        {
             return Ok(());
         }
         let webhooks: Vec<_> = webhooks

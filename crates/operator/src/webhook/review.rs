@@ -40,7 +40,8 @@ pub fn review<'a>(
         let Some(&size) = wanted.get(&container.name) else { continue };
         let sized = resources(&container_record(container), size);
         // Claims and devices stay as they are.
-        let mut merged = serde_json::to_value(container.resources.clone().unwrap_or_default()).ok()?;
+        let mut merged =
+            serde_json::to_value(container.resources.clone().unwrap_or_default()).ok()?;
         merge(&mut merged, &sized);
         let path = format!("/spec/containers/{place}/resources");
         changes.push(json!({ "op": "add", "path": path, "value": merged }));

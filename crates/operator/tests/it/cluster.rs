@@ -48,11 +48,16 @@ impl Cluster {
     }
 
     fn start(binaries: &Path) -> Self {
-        let folder = tempfile::tempdir().expect("a folder").keep();
+        let folder = fresh_folder();
         let (authority, authority_pem) = authority();
         let this = Self { port: free_port(), folder, authority, authority_pem };
         fs::write(this.file("ca.crt"), &this.authority_pem).expect("written");
-        this.certificate("server", &["127.0.0.1", "localhost", "kubernetes.default.svc"], "server", &[]);
+        this.certificate(
+            "server",
+            &["127.0.0.1", "localhost", "kubernetes.default.svc"],
+            "server",
+            &[],
+        );
         let service_accounts = KeyPair::generate().expect("a key");
         fs::write(this.file("sa.key"), service_accounts.serialize_pem()).expect("written");
         fs::write(this.file("sa.pub"), service_accounts.public_key_pem()).expect("written");
@@ -187,6 +192,22 @@ impl Cluster {
         let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");
         client.request_text(request).await.is_ok_and(|answer| answer == "ok")
     }
+}
+
+/// A folder for this process; those of processes that are gone are taken away.
+fn fresh_folder() -> PathBuf {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clusters");
+    fs::create_dir_all(&all).expect("a folder");
+    for old in fs::read_dir(&all).expect("it is there").flatten() {
+        let is_alive = Path::new("/proc").join(old.file_name()).exists();
+        if !is_alive {
+            // Somebody else may be taking it away as well.
+            let _ = fs::remove_dir_all(old.path());
+        }
+    }
+    let folder = all.join(std::process::id().to_string());
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
 }
 
 fn authority() -> (Issuer<'static, KeyPair>, String) {

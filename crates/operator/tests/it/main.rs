@@ -8,3 +8,4 @@ mod definition;
 mod operator;
 mod reconcile;
 mod shop;
+mod sizes;

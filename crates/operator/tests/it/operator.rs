@@ -59,7 +59,8 @@ impl Operator {
     pub(crate) fn get(&self, path: &str) -> Option<String> {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.plain_port)).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
@@ -77,14 +78,17 @@ impl Drop for Operator {
     }
 }
 
-/// Asks again and again until there is an answer, for half a minute at most.
+/// How long a test waits for something that should happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until there is an answer.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(started.elapsed() < Duration::from_secs(30), "waited half a minute for: {what}");
+        assert!(started.elapsed() < PATIENCE, "waited half a minute for: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,8 +1,10 @@
 //! What the controllers make of an object.
 
 use homeostat_operator::api::MultidimPodAutoscaler;
+use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
@@ -33,10 +35,20 @@ async fn bad_objects_each_end_in_a_clear_condition() {
     shop.condition("unknown-kind", "Ready", "TargetNotScalable").await;
 
     let mut not_scalable = spec("checkout", "Auto");
-    not_scalable["scaleTargetRef"] = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "x" });
+    not_scalable["scaleTargetRef"] =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "x" });
     shop.autoscaler("not-scalable", not_scalable).await.expect("taken");
     let message = shop.condition("not-scalable", "Ready", "TargetNotScalable").await;
     assert!(message.contains("no scale subresource"), "{message}");
+
+    let mut oracle = spec("checkout", "Auto");
+    oracle["recommenders"] =
+        json!([{ "name": "external", "external": { "address": "http://127.0.0.1:1" } }]);
+    shop.autoscaler("oracle", oracle).await.expect("taken");
+    let message = shop.condition("oracle", "Ready", "RecommenderUnavailable").await;
+    assert!(message.contains("use joint or hpa+vpa"), "{message}");
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    api.delete("oracle", &DeleteParams::default()).await.expect("deleted");
 
     let mut slip = spec("checkout", "Recommend");
     slip["constraints"]["container"] = json!([{ "name": "ap" }]);
@@ -97,24 +109,28 @@ async fn nothing_goes_down_on_silence() {
     let Some(shop) = Shop::open("silence").await else { return };
     shop.deployment("checkout", 4).await;
     shop.autoscaler("checkout", spec("checkout", "Auto")).await.expect("taken");
-    let arguments = ["--no-webhook", "--fall-back-after", "3s"];
+    let arguments = ["--no-webhook", "--fall-back-after", "8s"];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
     let message = shop.condition("checkout", "MetricsFresh", "MetricsMissing").await;
     assert!(message.contains("held as it is"), "{message}");
-    eventually("the fallback", async || {
-        let message = shop.condition("checkout", "MetricsFresh", "MetricsMissing").await;
-        message.contains("fallen back").then_some(())
-    })
-    .await;
+    let message = shop.condition("checkout", "MetricsFresh", "FallenBack").await;
+    assert!(message.contains("nothing is changed but what bounds demand"), "{message}");
     let old = k8s_openapi::jiff::Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_mins(5);
     for place in 0..4 {
         shop.uses_at(&format!("checkout-{place}"), "1m", "10Mi", old).await;
     }
-    shop.condition("checkout", "MetricsFresh", "MetricsStale").await;
-    assert_eq!(shop.replicas("checkout").await, 4);
+    eventually("old figures to be called old", async || {
+        let message = shop.condition("checkout", "MetricsFresh", "FallenBack").await;
+        message.contains("s old, at most 90s are believed").then_some(())
+    })
+    .await;
     shop.silence().await;
-    shop.condition("checkout", "MetricsFresh", "MetricsMissing").await;
+    eventually("silence to be called silence", async || {
+        let message = shop.condition("checkout", "MetricsFresh", "FallenBack").await;
+        message.contains("has no such number").then_some(())
+    })
+    .await;
     assert_eq!(shop.replicas("checkout").await, 4);
 }
 
@@ -125,11 +141,10 @@ async fn a_pause_holds_and_its_end_lets_go() {
     shop.uses("checkout-0", "490m", "100Mi").await;
     let api: Api<MultidimPodAutoscaler> = shop.api();
     let mut busy = spec("checkout", "Auto");
-    busy["goals"] = json!({ "metrics": [{ "resource": { "name": "cpu", "averageUtilization": 50 } }] });
+    busy["goals"] =
+        json!({ "metrics": [{ "resource": { "name": "cpu", "averageUtilization": 50 } }] });
     shop.autoscaler("checkout", busy).await.expect("taken");
-    let pause = |value: serde_json::Value| {
-        json!({ "metadata": { "annotations": { "homeostat.dev/paused": value } } })
-    };
+    let pause = |value: serde_json::Value| json!({ "metadata": { "annotations": { "homeostat.dev/paused": value } } });
     let params = PatchParams::default();
     api.patch("checkout", &params, &Patch::Merge(pause(json!("all")))).await.expect("patched");
     let _operator = Operator::start(shop.cluster, &shop.namespace, &NO_WEBHOOK);
@@ -138,6 +153,55 @@ async fn a_pause_holds_and_its_end_lets_go() {
     api.patch("checkout", &params, &Patch::Merge(pause(json!(null)))).await.expect("patched");
     eventually("the pause to end", async || (shop.replicas("checkout").await == 2).then_some(()))
         .await;
+}
+
+#[tokio::test]
+async fn beside_an_hpa_one_may_recommend_but_not_act() {
+    let Some(shop) = Shop::open("beside-hpa").await else { return };
+    shop.deployment("checkout", 1).await;
+    shop.uses("checkout-0", "200m", "100Mi").await;
+    let hpa: HorizontalPodAutoscaler = serde_json::from_value(json!({
+        "metadata": { "name": "checkout" },
+        "spec": { "maxReplicas": 4, "scaleTargetRef": spec("checkout", "Auto")["scaleTargetRef"] },
+    }))
+    .expect("valid");
+    shop.api().create(&PostParams::default(), &hpa).await.expect("created");
+    shop.autoscaler("checkout", spec("checkout", "Auto")).await.expect("taken");
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &NO_WEBHOOK);
+    let message = shop.condition("checkout", "Ready", "OtherAutoscaler").await;
+    assert!(message.contains("HorizontalPodAutoscaler \"checkout\""), "{message}");
+    shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
+    shop.condition("checkout", "Ready", "AsPlanned").await;
+}
+
+#[tokio::test]
+async fn a_leader_that_dies_is_followed_within_fifteen_seconds() {
+    let Some(shop) = Shop::open("leader").await else { return };
+    let holder = async || {
+        let leases: Api<Lease> = shop.api();
+        leases.get_opt("homeostat-operator").await.expect("asked")?.spec?.holder_identity
+    };
+    let start = |copy: &str| {
+        let arguments = ["--no-webhook", "--identity", copy];
+        Operator::start(
+            shop.cluster,
+            &shop.namespace,
+            &OperatorConfig { arguments: &arguments, copy },
+        )
+    };
+    let first = start("first");
+    eventually("the first to lead", async || holder().await.filter(|name| name == "first")).await;
+    let second = start("second");
+    eventually("the second to wait", async || {
+        second.get("/readyz").filter(|answer| answer == "ok\n")
+    })
+    .await;
+    assert_eq!(holder().await.as_deref(), Some("first"));
+    first.kill();
+    let killed = std::time::Instant::now();
+    eventually("the second to lead", async || holder().await.filter(|name| name == "second")).await;
+    let took = killed.elapsed();
+    assert!(took < std::time::Duration::from_secs(15), "{took:?}");
 }
 
 #[tokio::test]
@@ -150,7 +214,8 @@ async fn a_killed_operator_goes_on_where_it_was() {
     shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
     let operator = Operator::start(shop.cluster, &shop.namespace, &NO_WEBHOOK);
     let api: Api<homeostat_operator::api::MultidimPodAutoscalerCheckpoint> = shop.api();
-    let first = eventually("a checkpoint", async || api.get_opt("checkout").await.expect("asked")).await;
+    let first =
+        eventually("a checkpoint", async || api.get_opt("checkout").await.expect("asked")).await;
     operator.kill();
     let again = OperatorConfig { copy: "-again", ..NO_WEBHOOK };
     let operator = Operator::start(shop.cluster, &shop.namespace, &again);

@@ -1,5 +1,7 @@
 //! A namespace with a workload, its pods and what they use, made by hand: no kubelet runs here.
 
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
 
 use super::cluster::Cluster;
-use super::operator::eventually;
+use super::operator::PATIENCE;
 
 /// A namespace of one test.
 pub(crate) struct Shop {
@@ -30,7 +32,7 @@ impl Shop {
         let client = cluster.client().await;
         define(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let namespace = json!({ "metadata": { "name": name } });
+        let namespace = json!({ "metadata": { "name": name, "labels": { "shop": name } } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
         namespaces.create(&PostParams::default(), &namespace).await.expect("created");
         Some(Self { cluster, client, namespace: name.to_owned() })
@@ -73,7 +75,8 @@ impl Shop {
         });
         let pod: Pod = serde_json::from_value(pod).expect("valid");
         pods.create(&PostParams::default(), &pod).await.expect("created");
-        let since = (Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_mins(30)).to_string();
+        let since =
+            (Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_hours(13)).to_string();
         let status = json!({ "status": {
             "phase": "Running", "startTime": since,
             "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }],
@@ -125,13 +128,20 @@ impl Shop {
     /// Waits until a condition has a reason; its message.
     pub(crate) async fn condition(&self, name: &str, kind: &str, reason: &str) -> String {
         let api: Api<MultidimPodAutoscaler> = self.api();
-        eventually(&format!("{kind} of {name} to be {reason}"), async || {
+        let started = Instant::now();
+        loop {
             let object = api.get(name).await.expect("it is there");
             let conditions = object.status.unwrap_or_default().conditions;
-            let found = conditions.into_iter().find(|found| found.type_ == kind)?;
-            (found.reason == reason).then_some(found.message)
-        })
-        .await
+            let found = conditions.iter().find(|found| found.type_ == kind);
+            if let Some(found) = found.filter(|found| found.reason == reason) {
+                return found.message.clone();
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{kind} of {name} should be {reason}, but its conditions are {conditions:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Pods that a deployment asks for.
