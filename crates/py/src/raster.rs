@@ -11,9 +11,32 @@ use embedded_graphics::prelude::Drawable;
 use embedded_graphics::primitives::{Primitive, PrimitiveStyle, Rectangle, RoundedRectangle};
 use embedded_graphics::text::{Baseline, Text};
 use homeostat_env::{Colour, Picture, Place, Shape, TextSize};
+use numpy::{PyArray1, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+
+/// Pixels of a picture.
+pub(crate) struct Raster {
+    width: u32,
+    height: u32,
+    bytes: Vec<u8>,
+}
+
+impl Raster {
+    /// Draws a picture.
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let Picture { width, height, .. } = *picture;
+        Self { width, height, bytes: rasterise(picture) }
+    }
+
+    /// Height, width, and red, green and blue, as an array that owns them.
+    pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Bound<'_, PyArray3<u8>>> {
+        let shape = [self.height as usize, self.width as usize, 3];
+        PyArray1::from_vec(py, self.bytes).reshape(shape)
+    }
+}
 
 /// Red, green and blue of every pixel, row by row.
-pub(crate) fn rasterise(picture: &Picture) -> Vec<u8> {
+fn rasterise(picture: &Picture) -> Vec<u8> {
     let Colour(red, green, blue) = picture.background;
     let pixels = picture.width as usize * picture.height as usize;
     let mut canvas = Canvas {

@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::exceptions::{Class, raise, raise_world};
+use crate::raster::Raster;
 use crate::settings::Keywords;
 use crate::turn::Turn;
-use crate::world::pixels;
-use crate::{actions, arrays, raster, worlds};
+use crate::{actions, arrays, worlds};
 
 /// A world with many agents in it, known by their numbers.
 #[pyclass(frozen, module = "homeostat._native")]
@@ -144,14 +144,8 @@ impl SharedWorld {
 
     /// The present state as pixels: height, width, red, green and blue.
     fn render_pixels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<u8>>> {
-        let drawn = py.detach(|| {
-            self.world.take(|world| {
-                let picture = world.picture();
-                (raster::rasterise(&picture), picture.width, picture.height)
-            })
-        });
-        let (bytes, width, height) = drawn.map_err(|error| error.raise(py))?;
-        pixels(py, bytes, width, height)
+        let drawn = py.detach(|| self.world.take(|world| Raster::of(&world.picture())));
+        drawn.map_err(|error| error.raise(py))?.into_array(py)
     }
 
     /// Lets go of the world; whatever is asked of it then is refused.

@@ -13,10 +13,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::exceptions::{Class, raise, raise_world};
+use crate::raster::Raster;
 use crate::settings::Keywords;
 use crate::turn::Turn;
-use crate::world::pixels;
-use crate::{actions, arrays, raster, worlds};
+use crate::{actions, arrays, worlds};
 
 /// Copies of a world with one agent in each.
 #[pyclass(frozen, module = "homeostat._native")]
@@ -263,16 +263,11 @@ impl VectorWorld {
         let drawn = py.detach(|| {
             self.inside.take(|inside| {
                 let envs = (0..self.count).filter_map(|index| inside.lanes.env(index));
-                let pictures = envs.map(|env| {
-                    let picture = env.picture();
-                    (raster::rasterise(&picture), picture.width, picture.height)
-                });
-                pictures.collect::<Vec<_>>()
+                envs.map(|env| Raster::of(&env.picture())).collect::<Vec<_>>()
             })
         });
-        let pictures = drawn.map_err(|error| error.raise(py))?;
-        let pictures = pictures.into_iter();
-        pictures.map(|(bytes, width, height)| pixels(py, bytes, width, height)).collect()
+        let rasters = drawn.map_err(|error| error.raise(py))?;
+        rasters.into_iter().map(|raster| raster.into_array(py)).collect()
     }
 
     /// Lets go of the copies; whatever is asked of them then is refused.

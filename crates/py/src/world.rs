@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use homeostat_env::{Env, EnvSpec};
-use numpy::{PyArray1, PyArray3, PyArrayMethods};
+use numpy::PyArray3;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::exceptions::{raise, raise_world};
+use crate::raster::Raster;
 use crate::settings::Keywords;
 use crate::turn::Turn;
-use crate::{actions, arrays, raster, worlds};
+use crate::{actions, arrays, worlds};
 
 /// A world with one agent in it.
 #[pyclass(frozen, module = "homeostat._native")]
@@ -98,28 +99,12 @@ impl World {
 
     /// The present state as pixels: height, width, red, green and blue.
     fn render_pixels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<u8>>> {
-        let drawn = py.detach(|| {
-            self.env.take(|env| {
-                let picture = env.picture();
-                (raster::rasterise(&picture), picture.width, picture.height)
-            })
-        });
-        let (bytes, width, height) = drawn.map_err(|error| error.raise(py))?;
-        pixels(py, bytes, width, height)
+        let drawn = py.detach(|| self.env.take(|env| Raster::of(&env.picture())));
+        drawn.map_err(|error| error.raise(py))?.into_array(py)
     }
 
     /// Lets go of the world; whatever is asked of it then is refused.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.env.close().map_err(|error| error.raise(py))
     }
-}
-
-/// Bytes of a picture as an array that owns them.
-pub(crate) fn pixels(
-    py: Python<'_>,
-    bytes: Vec<u8>,
-    width: u32,
-    height: u32,
-) -> PyResult<Bound<'_, PyArray3<u8>>> {
-    PyArray1::from_vec(py, bytes).reshape([height as usize, width as usize, 3])
 }

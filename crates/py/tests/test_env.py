@@ -6,7 +6,7 @@ import time
 import gymnasium
 import numpy as np
 import pytest
-from conftest import SINGLE
+from conftest import SINGLE, counted_meanwhile
 
 import homeostat
 from homeostat import errors
@@ -247,20 +247,7 @@ def test_other_threads_run_while_a_world_does():
     """The interpreter's lock is free during a step: a thread that counts goes on counting."""
     env = world("faas/shared-v1", functions=200, window_s=600.0)
     env.reset(seed=1)
-    counted, stop = [0], threading.Event()
-
-    def count():
-        while not stop.is_set():
-            counted[0] += 1
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    began, before = time.monotonic(), counted[0]
-    env.step(0)
-    took, meanwhile = time.monotonic() - began, counted[0] - before
-    stop.set()
-    thread.join()
+    meanwhile, took = counted_meanwhile(lambda: env.step(0))
     # With the lock held it would have counted once or twice.
     assert took > 0.05, f"the step was too short to tell: {took}"
     assert meanwhile > 5, f"counted {meanwhile} times in {took} s"

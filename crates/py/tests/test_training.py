@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import gymnasium
 import numpy as np
 import pytest
+from conftest import counted_meanwhile
 
 import homeostat
 
@@ -240,20 +240,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(capfd):
 
 
 def test_other_threads_run_while_it_trains():
-    counted, stop = [0], threading.Event()
-
-    def count():
-        while not stop.is_set():
-            counted[0] += 1
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    before, began = counted[0], time.monotonic()
-    cartpole(steps=40_960)
-    took, meanwhile = time.monotonic() - began, counted[0] - before
-    stop.set()
-    thread.join()
+    meanwhile, took = counted_meanwhile(lambda: cartpole(steps=40_960))
     assert meanwhile > 20 * took, f"counted {meanwhile} times in {took} s"
 
 

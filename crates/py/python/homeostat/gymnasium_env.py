@@ -26,6 +26,18 @@ def require_render_mode(render_mode: Optional[str]) -> Optional[str]:
     raise UsageError(f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}")
 
 
+def render_of(world: Any, render_mode: Optional[str]) -> Any:
+    """What a world looks like in the mode it was made with; a warning and nothing without one."""
+    if render_mode == "ansi":
+        return world.render_text()
+    if render_mode == "rgb_array":
+        return world.render_pixels()
+    gymnasium.logger.warn(
+        "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
+    )
+    return None
+
+
 class HomeostatEnv(gymnasium.Env[Any, Any]):
     """One agent in one world.
 
@@ -70,14 +82,7 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
         return self._world.step(action)
 
     def render(self) -> Any:
-        if self.render_mode == "ansi":
-            return self._world.render_text()
-        if self.render_mode == "rgb_array":
-            return self._world.render_pixels()
-        gymnasium.logger.warn(
-            "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
-        )
-        return None
+        return render_of(self._world, self.render_mode)
 
     def close(self) -> None:
         self._world.close()
@@ -164,14 +169,8 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> Any:
-        if self.render_mode == "ansi":
-            return tuple(self._world.render_text())
-        if self.render_mode == "rgb_array":
-            return tuple(self._world.render_pixels())
-        gymnasium.logger.warn(
-            "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
-        )
-        return None
+        rendered = render_of(self._world, self.render_mode)
+        return None if rendered is None else tuple(rendered)
 
     def close_extras(self, **kwargs: Any) -> None:
         # Gymnasium also closes what could not be made.

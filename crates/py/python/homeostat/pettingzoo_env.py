@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _native
 from .errors import UsageError, WrongType
-from .gymnasium_env import RENDER_FPS, RENDER_MODES, require_render_mode
+from .gymnasium_env import RENDER_FPS, RENDER_MODES, render_of, require_render_mode
 from .spaces import seed_of, space_of, world_settings
 
 try:
@@ -124,14 +124,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         return self._world.state()
 
     def render(self) -> Any:
-        if self.render_mode == "ansi":
-            return self._world.render_text()
-        if self.render_mode == "rgb_array":
-            return self._world.render_pixels()
-        gymnasium.logger.warn(
-            "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
-        )
-        return None
+        return render_of(self._world, self.render_mode)
 
     def close(self) -> None:
         self._world.close()

@@ -114,9 +114,7 @@ impl MultiAgentEnv for Chains {
             Phase::Ended => self.steps.iter().position(|step| step.agent == agent),
             _ => self.agents.binary_search(&agent).ok(),
         };
-        let tenants = self.tenants.as_ref();
-        let window = tenants.zip(place).and_then(|(tenants, place)| tenants.window(place));
-        window.map_or(Info::new(), super::info_of)
+        super::info_at(self.tenants.as_ref(), place)
     }
 
     fn render(&self) -> String {
@@ -124,8 +122,7 @@ impl MultiAgentEnv for Chains {
     }
 
     fn picture(&self) -> Picture {
-        let drawn = self.tenants.as_ref().map(picture::draw);
-        drawn.unwrap_or_else(|| Picture::of_text("reset the world to see it", 60, 12))
+        picture::draw_or_ask_for_a_reset(self.tenants.as_ref())
     }
 }
 

@@ -73,6 +73,12 @@ pub fn heuristic(
     })
 }
 
+/// Figures of the last window of whoever has this place; none before there was one.
+fn info_at(tenants: Option<&Tenants>, place: Option<usize>) -> Info {
+    let window = tenants.zip(place).and_then(|(tenants, place)| tenants.window(place));
+    window.map_or(Info::new(), info_of)
+}
+
 /// Figures of a window for people and logs.
 fn info_of(window: &Window) -> Info {
     let settled = window.completed + window.timed_out + window.failed;

@@ -49,6 +49,12 @@ const FUNCTIONS: [Colour; 12] = [
     Colour(250, 170, 90),
 ];
 
+/// The platform of a world of many, or a word to whoever has not made it yet.
+pub(crate) fn draw_or_ask_for_a_reset(tenants: Option<&Tenants>) -> Picture {
+    let drawn = tenants.map(draw);
+    drawn.unwrap_or_else(|| Picture::of_text("reset the world to see it", 60, 12))
+}
+
 /// The platform and its tenants as they are now. The size depends on their numbers alone.
 pub(crate) fn draw(tenants: &Tenants) -> Picture {
     let nodes: Vec<NodeView> = tenants.platform.node_views().collect();
