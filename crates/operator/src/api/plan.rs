@@ -283,7 +283,10 @@ fn read_goal(slo: &SloGoal) -> Result<Goal> {
     }
 }
 
-fn read_metrics(metrics: &[MetricGoal]) -> Result<(Vec<HpaMetric>, Vec<(String, f64)>)> {
+/// Metrics of the pods' use, and queries with the part of their answer for each pod.
+type Metrics = (Vec<HpaMetric>, Vec<(String, f64)>);
+
+fn read_metrics(metrics: &[MetricGoal]) -> Result<Metrics> {
     let (mut resources, mut queries) = (Vec::new(), Vec::new());
     for (place, metric) in metrics.iter().enumerate() {
         let field = format!("spec.goals.metrics[{place}]");

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::status::MultidimPodAutoscalerStatus;
 
 /// Scales a workload in both directions at once: the number of its pods and their size.
+#[expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "homeostat.dev",

@@ -152,7 +152,7 @@ mod tests {
         let mut broken = Certificates::make(&["localhost".to_owned()], at(0), None).expect("made");
         assert!(!format!("{broken:?}").contains("PRIVATE"));
         broken.certificate = "no certificate".to_owned();
-        let refused = broken.certified_key().err().expect("broken").to_string();
+        let refused = broken.certified_key().expect_err("broken").to_string();
         assert!(refused.contains("cannot be read"), "{refused}");
     }
 }

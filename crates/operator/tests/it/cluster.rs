@@ -20,6 +20,7 @@ pub(crate) struct Cluster {
     port: u16,
     authority: Issuer<'static, KeyPair>,
     authority_pem: String,
+    servers: Vec<Child>,
 }
 
 impl Cluster {
@@ -50,7 +51,8 @@ impl Cluster {
     fn start(binaries: &Path) -> Self {
         let folder = fresh_folder();
         let (authority, authority_pem) = authority();
-        let this = Self { port: free_port(), folder, authority, authority_pem };
+        let servers = Vec::new();
+        let mut this = Self { port: free_port(), folder, authority, authority_pem, servers };
         fs::write(this.file("ca.crt"), &this.authority_pem).expect("written");
         this.certificate(
             "server",
@@ -65,41 +67,35 @@ impl Cluster {
         let (client_port, peer_port) = (free_port(), free_port());
         let client_url = format!("http://127.0.0.1:{client_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
-        this.spawn(
-            Path::new("etcd"),
-            "etcd",
-            &[
-                format!("--data-dir={}", this.file("etcd").display()),
-                format!("--listen-client-urls={client_url}"),
-                format!("--advertise-client-urls={client_url}"),
-                format!("--listen-peer-urls={peer_url}"),
-                format!("--initial-advertise-peer-urls={peer_url}"),
-                format!("--initial-cluster=default={peer_url}"),
-                "--unsafe-no-fsync".to_owned(),
-            ],
-        );
+        let arguments = [
+            format!("--data-dir={}", this.file("etcd").display()),
+            format!("--listen-client-urls={client_url}"),
+            format!("--advertise-client-urls={client_url}"),
+            format!("--listen-peer-urls={peer_url}"),
+            format!("--initial-advertise-peer-urls={peer_url}"),
+            format!("--initial-cluster=default={peer_url}"),
+            "--unsafe-no-fsync".to_owned(),
+        ];
+        this.spawn(Path::new("etcd"), "etcd", &arguments);
         let file = |name: &str| this.file(name).display().to_string();
-        this.spawn(
-            &binaries.join("kube-apiserver"),
-            "apiserver",
-            &[
-                format!("--etcd-servers={client_url}"),
-                "--bind-address=127.0.0.1".to_owned(),
-                "--advertise-address=127.0.0.1".to_owned(),
-                format!("--secure-port={}", this.port),
-                "--insecure-port=0".to_owned(),
-                format!("--tls-cert-file={}", file("server.crt")),
-                format!("--tls-private-key-file={}", file("server.key")),
-                format!("--client-ca-file={}", file("ca.crt")),
-                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-                format!("--service-account-key-file={}", file("sa.pub")),
-                format!("--service-account-signing-key-file={}", file("sa.key")),
-                "--authorization-mode=RBAC".to_owned(),
-                "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-                "--allow-privileged=true".to_owned(),
-                "--disable-admission-plugins=ServiceAccount".to_owned(),
-            ],
-        );
+        let arguments = [
+            format!("--etcd-servers={client_url}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", this.port),
+            "--insecure-port=0".to_owned(),
+            format!("--tls-cert-file={}", file("server.crt")),
+            format!("--tls-private-key-file={}", file("server.key")),
+            format!("--client-ca-file={}", file("ca.crt")),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-key-file={}", file("sa.pub")),
+            format!("--service-account-signing-key-file={}", file("sa.key")),
+            "--authorization-mode=RBAC".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+        ];
+        this.spawn(&binaries.join("kube-apiserver"), "apiserver", &arguments);
         this.wait_until_ready();
         this
     }
@@ -156,9 +152,9 @@ impl Cluster {
     }
 
     /// Starts a server that dies with the thread that calls this.
-    fn spawn(&self, program: &Path, name: &str, arguments: &[String]) -> Child {
+    fn spawn(&mut self, program: &Path, name: &str, arguments: &[String]) {
         let log = fs::File::create(self.file(&format!("{name}.log"))).expect("a log");
-        Command::new("setpriv")
+        let server = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(program)
             .args(arguments)
@@ -166,7 +162,8 @@ impl Cluster {
             .stdout(log.try_clone().expect("a handle"))
             .stderr(log)
             .spawn()
-            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()))
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+        self.servers.push(server);
     }
 
     fn wait_until_ready(&self) {
