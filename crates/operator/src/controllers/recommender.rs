@@ -102,10 +102,13 @@ impl Recommender {
         };
         *self.surroundings.write().expect("nobody panics while holding it") =
             Arc::new(surroundings);
-        self.slots
-            .lock()
-            .expect("nobody panics while holding it")
-            .retain(|key, _| self.ctx.object(key).is_some());
+        self.slots.lock().expect("nobody panics while holding it").retain(|key, _| {
+            let is_there = self.ctx.object(key).is_some();
+            if !is_there {
+                self.ctx.telemetry.forget(key);
+            }
+            is_there
+        });
         let objects = keys.len();
         let looks = keys.into_iter().map(|key| {
             let this = self.clone();
