@@ -15,7 +15,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate, compare, config, demo, env, eval, plot, report, reproduce, sim, trace, train,
+    bench, calibrate, compare, config, demo, env, eval, operator, plot, report, reproduce, sim,
+    trace, train,
 };
 
 /// Learning controllers that keep services inside their latency objectives at the
@@ -65,6 +66,12 @@ enum Command {
     #[cfg(feature = "network")]
     #[command(flatten)]
     Network(commands::network::NetworkCommand),
+    /// Run the autoscaler for Kubernetes, or print the definitions of its objects.
+    Operator(operator::HandedOn),
+    /// Say why an autoscaler on Kubernetes is as it is: reasons, inputs, what HPA and VPA would do.
+    Explain(operator::HandedOn),
+    /// Show the last decisions of an autoscaler on Kubernetes.
+    History(operator::HandedOn),
     /// Measure speed.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -97,6 +104,9 @@ fn main() -> ExitCode {
         #[cfg(feature = "network")]
         Command::Network(command) => commands::network::run(&command),
         Command::Bench(command) => bench::run(&command),
+        Command::Operator(handed_on) => operator::run(&[], &handed_on),
+        Command::Explain(handed_on) => operator::run(&["explain"], &handed_on),
+        Command::History(handed_on) => operator::run(&["history"], &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
     };
     match result {

@@ -42,10 +42,11 @@ pub use guardrail_memory::GuardrailMemory;
 pub use guardrails::{Guardrails, GuardrailsConfig, RateLimit, ReplicaStep, Step};
 pub use observation::{Allocation, Observation, ReplicaSample};
 pub use policies::{
-    Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, Fixed,
-    FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
-    HpaVpaConfig, Kpa, KpaConfig, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep,
-    SelectPolicy, ShortFirst, ShortFirstConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+    Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, FillConfig,
+    Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
+    HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ScalingBehavior, ScalingPolicy, ScalingRules,
+    ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig, UsageHistogram, Vpa, VpaCheckpoint,
+    VpaConfig,
 };
 pub use policy::{Policy, Proposal};
 pub use policy_config::PolicyConfig;

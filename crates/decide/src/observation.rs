@@ -51,6 +51,9 @@ pub struct Observation {
     pub oom_kills: u32,
     /// Each replica's own figures.
     pub replicas: Vec<ReplicaSample>,
+    /// Answers to the controller's own queries, in the order in which it was given them; none
+    /// where one is missing.
+    pub queries: Vec<Option<f64>>,
 }
 
 /// One replica's figures in a window.

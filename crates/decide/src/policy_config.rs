@@ -1,8 +1,8 @@
 //! Choosing a policy by name, or with settings.
 
 use crate::{
-    AimdConfig, EnsureConfig, Error, FixedConfig, HpaConfig, HpaVpaConfig, KpaConfig, Policy,
-    Result, ShortFirstConfig, VpaConfig,
+    AimdConfig, EnsureConfig, Error, FixedConfig, HpaConfig, HpaVpaConfig, JointConfig, KpaConfig,
+    Policy, Result, ShortFirstConfig, VpaConfig,
 };
 
 /// A policy with its settings.
@@ -16,6 +16,8 @@ pub enum PolicyConfig {
     Vpa(VpaConfig),
     /// Both at once.
     HpaVpa(HpaVpaConfig),
+    /// One decision for both dimensions.
+    Joint(JointConfig),
     /// Knative's pod autoscaler.
     Kpa(KpaConfig),
     /// ENSURE.
@@ -36,6 +38,7 @@ impl PolicyConfig {
             "fixed",
             "hpa",
             "hpa+vpa",
+            "joint",
             "kpa",
             "short-first",
             "staffing",
@@ -52,6 +55,7 @@ impl PolicyConfig {
             "fixed" => Self::Fixed(FixedConfig::default()),
             "hpa" => Self::Hpa(HpaConfig::default()),
             "hpa+vpa" => Self::HpaVpa(HpaVpaConfig::default()),
+            "joint" => Self::Joint(JointConfig::default()),
             "kpa" => Self::Kpa(KpaConfig::default()),
             "short-first" => Self::ShortFirst(ShortFirstConfig::default()),
             "staffing" => Self::ShortFirst(ShortFirstConfig::staffing()),
@@ -70,6 +74,7 @@ impl PolicyConfig {
             Self::Hpa(config) => Box::new(config.build()?),
             Self::Vpa(config) => Box::new(config.build()?),
             Self::HpaVpa(config) => Box::new(config.build()?),
+            Self::Joint(config) => Box::new(config.build()?),
             Self::Kpa(config) => Box::new(config.build()?),
             Self::Ensure(config) => Box::new(config.build()?),
             Self::ShortFirst(config) => Box::new(config.build()?),
@@ -95,7 +100,7 @@ mod tests {
         assert_eq!(
             error,
             "no policy is named `hpaa`: choose one of aimd, ensure, ensure-util, fixed, hpa, \
-             hpa+vpa, kpa, short-first, staffing, vpa"
+             hpa+vpa, joint, kpa, short-first, staffing, vpa"
         );
     }
 }

@@ -20,6 +20,11 @@ pub enum Reason {
         /// Which figure.
         figure: &'static str,
     },
+    /// Figures are missing or cannot be believed, and nothing is done for a while.
+    NotBelieved {
+        /// For how long still, unless they come back.
+        remaining: SimDuration,
+    },
     /// Latency at the objective's percentile against the objective.
     Latency {
         /// As measured.
@@ -109,6 +114,18 @@ pub enum Reason {
     OomKilled {
         /// How many.
         kills: u32,
+    },
+    /// How full replicas may be, as the objective allows or as it was set.
+    Fill {
+        /// CPU use as a part of the request.
+        level: Fraction,
+    },
+    /// The number of replicas has come to its end, and their size goes on.
+    SizedAtLimit {
+        /// The number.
+        replicas: u32,
+        /// The size.
+        size: Amount,
     },
     /// Requests in the system against the target of each replica.
     Concurrency {
@@ -234,6 +251,13 @@ impl fmt::Display for Reason {
             Self::Fixed => write!(f, "fixed allocation"),
             Self::NoRequests => write!(f, "no request in the window"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
+            Self::NotBelieved { remaining } => {
+                write!(
+                    f,
+                    "held: not all figures can be believed, for another {}",
+                    Short(*remaining)
+                )
+            }
             Self::Latency { latency, slo } => {
                 let side = if *latency > slo.threshold() { "over" } else { "within" };
                 let percent = slo.percentile().percent();
@@ -282,6 +306,10 @@ impl fmt::Display for Reason {
             ),
             Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
+            Self::Fill { level } => write!(f, "replicas may be {level} full"),
+            Self::SizedAtLimit { replicas, size } => {
+                write!(f, "at the limit of {}: {size} each", Amount::Replicas(*replicas))
+            }
             Self::Concurrency { stable, panic, target, replicas } => write!(
                 f,
                 "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \

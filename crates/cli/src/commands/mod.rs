@@ -9,6 +9,7 @@ pub(crate) mod env;
 pub(crate) mod eval;
 #[cfg(feature = "network")]
 pub(crate) mod network;
+pub(crate) mod operator;
 pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod reproduce;

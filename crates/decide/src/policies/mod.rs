@@ -5,6 +5,7 @@ mod ensure;
 mod fixed;
 mod hpa;
 mod hpa_vpa;
+mod joint;
 mod kpa;
 mod short_first;
 mod vpa;
@@ -17,6 +18,7 @@ pub use hpa::{
     SelectPolicy,
 };
 pub use hpa_vpa::{HpaVpa, HpaVpaConfig};
+pub use joint::{FillConfig, Joint, JointConfig};
 pub use kpa::{Kpa, KpaConfig};
 pub use short_first::{ShortFirst, ShortFirstConfig};
 pub use vpa::{

@@ -6,6 +6,7 @@ mod ensure;
 mod features;
 mod guardrails;
 mod hpa;
+mod joint;
 mod kpa;
 mod observations;
 mod persistence;

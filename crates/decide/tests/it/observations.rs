@@ -45,6 +45,7 @@ pub(crate) fn observation(seconds: u64, replicas: u32, cpu_cores: f64) -> Observ
         waiting: 0,
         oom_kills: 0,
         replicas: vec![replica(cpu_cores, 100); replicas as usize],
+        queries: vec![],
     }
 }
 

@@ -3,8 +3,8 @@
 use homeostat_core::{Bytes, Fraction, Persist, SimTime, Snapshot};
 use homeostat_decide::{
     Features, FixedConfig, GuardrailMemory, Guardrails, GuardrailsConfig, HpaConfig, HpaMetric,
-    HpaVpaConfig, KpaConfig, Observation, PolicyConfig, RateLimit, ReplicaSample, ReplicaStep,
-    Step, VpaConfig, decide,
+    HpaVpaConfig, JointConfig, KpaConfig, Observation, PolicyConfig, RateLimit, ReplicaSample,
+    ReplicaStep, Step, VpaConfig, decide,
 };
 use proptest::prelude::*;
 
@@ -17,6 +17,8 @@ fn policies() -> Vec<PolicyConfig> {
     let vpa = VpaConfig::scaled(1440.0).unwrap();
     configs.push(PolicyConfig::Vpa(vpa));
     configs.push(PolicyConfig::HpaVpa(HpaVpaConfig { vpa, ..HpaVpaConfig::default() }));
+    let joint = JointConfig { min_replicas: 2, max_replicas: 4, vpa, ..JointConfig::default() };
+    configs.push(PolicyConfig::Joint(joint));
     let mut hpa = HpaConfig::default();
     hpa.metrics.push(HpaMetric::Concurrency { target: 2.0 });
     hpa.behavior.up.stabilization = secs(20);

@@ -58,6 +58,7 @@ impl Platform {
             waiting: function.waiting.len() as u64,
             oom_kills: counters.oom_kills as u32,
             replicas: self.replica_samples(number, cpu_s / seconds),
+            queries: Vec::new(),
         };
         let function = &mut self.functions[number];
         function.window_began = self.now;

@@ -27,6 +27,13 @@ pub enum HpaMetric {
         /// Requests per second.
         target: f64,
     },
+    /// The answer to a query, for each replica.
+    Query {
+        /// Which query of the observation.
+        index: usize,
+        /// The answer, divided by the replicas.
+        target: f64,
+    },
 }
 
 impl HpaMetric {
@@ -35,7 +42,9 @@ impl HpaMetric {
         match self {
             Self::CpuUtilization { target_percent }
             | Self::MemoryUtilization { target_percent } => f64::from(*target_percent),
-            Self::Concurrency { target } | Self::Arrivals { target } => *target,
+            Self::Concurrency { target }
+            | Self::Arrivals { target }
+            | Self::Query { target, .. } => *target,
         }
     }
 
@@ -50,7 +59,7 @@ impl HpaMetric {
             Self::CpuUtilization { .. } | Self::MemoryUtilization { .. } => {
                 format!("{self} {measured:.0}% against a target of {target}%")
             }
-            Self::Concurrency { .. } | Self::Arrivals { .. } => {
+            Self::Concurrency { .. } | Self::Arrivals { .. } | Self::Query { .. } => {
                 format!("{self} {measured:.2} against a target of {target}")
             }
         }
@@ -64,6 +73,9 @@ impl fmt::Display for HpaMetric {
             Self::MemoryUtilization { .. } => "memory use",
             Self::Concurrency { .. } => "concurrency per replica",
             Self::Arrivals { .. } => "arrivals per second and replica",
+            Self::Query { index, .. } => {
+                return write!(f, "query {} per replica", index + 1);
+            }
         })
     }
 }

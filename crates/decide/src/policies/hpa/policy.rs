@@ -71,6 +71,14 @@ pub struct Hpa {
 }
 
 impl Hpa {
+    /// Another target of the CPU metric, which is the first one.
+    pub(in crate::policies) fn set_cpu_target(&mut self, percent: u32) {
+        if let Some(HpaMetric::CpuUtilization { target_percent }) = self.config.metrics.first_mut()
+        {
+            *target_percent = percent;
+        }
+    }
+
     fn desired(&mut self, obs: &Observation) -> (u32, Vec<Reason>) {
         let current = obs.allocation.replicas;
         if current == 0 && self.bounds.low() > 0 {
@@ -130,6 +138,10 @@ impl Hpa {
             }
             HpaMetric::Arrivals { target } => {
                 for_total(current, obs.arrivals_per_s, target, config.tolerance)
+            }
+            HpaMetric::Query { index, target } => {
+                let answer = obs.queries.get(index).copied().flatten()?;
+                for_total(current, answer, target, config.tolerance)
             }
         }
     }

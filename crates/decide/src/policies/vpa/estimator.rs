@@ -6,13 +6,13 @@ use super::usage_history::UsageHistory;
 
 /// What one resource should be, in cores or bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Range {
+pub(in crate::policies) struct Range {
     /// Requests below are changed.
-    pub(super) lower: f64,
+    pub(in crate::policies) lower: f64,
     /// What a changed request becomes.
-    pub(super) target: f64,
+    pub(in crate::policies) target: f64,
     /// Requests above are changed. Infinite while nothing is known.
-    pub(super) upper: f64,
+    pub(in crate::policies) upper: f64,
 }
 
 impl Range {

@@ -13,6 +13,7 @@ mod usage_history;
 
 pub use buckets::HistogramBuckets;
 pub use decaying_histogram::{DecayingCheckpoint, DecayingHistogram};
+pub(super) use estimator::Range;
 pub use histogram::{HistogramCheckpoint, UsageHistogram};
 pub use policy::{Vpa, VpaConfig};
 pub use usage_history::VpaCheckpoint;

@@ -1,13 +1,13 @@
 //! The autoscaler itself: a history, a range, and a change when it is worth it.
 
 use homeostat_core::{
-    Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, Snapshot,
+    Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot,
 };
 
-use super::estimator::{cpu_range, memory_range};
+use super::estimator::{Range, cpu_range, memory_range};
 use super::updater::{explain_cpu, explain_memory, update};
 use super::usage_history::{UsageHistory, VpaCheckpoint};
-use crate::{Error, Observation, Policy, Proposal, Reason, Result};
+use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, ReplicaSample, Result};
 
 const DAY: SimDuration = SimDuration::from_secs(24 * 3600);
 
@@ -137,6 +137,50 @@ impl Vpa {
         self.history.confidence(&self.config)
     }
 
+    /// Takes in an observation without proposing anything.
+    pub(in crate::policies) fn observe(&mut self, obs: &Observation) {
+        let Observation { now, allocation, oom_kills, .. } = *obs;
+        self.observe_use(now, &allocation, oom_kills, &obs.replicas);
+    }
+
+    /// Takes in what replicas used without proposing anything: of a container among several,
+    /// say, whose pod is decided on as a whole.
+    pub fn observe_use(
+        &mut self,
+        now: SimTime,
+        allocation: &Allocation,
+        oom_kills: u32,
+        replicas: &[ReplicaSample],
+    ) {
+        self.history.observe(&self.config, now, allocation, oom_kills, replicas);
+    }
+
+    /// Cores and bytes that the history asks for; none of what it does not know.
+    pub fn need(&self) -> (Option<f64>, Option<f64>) {
+        let cpu = cpu_range(&self.config, &self.history);
+        let memory = memory_range(&self.config, &self.history);
+        (cpu.map(|range| range.target), memory.map(|range| range.target))
+    }
+
+    /// The range of CPU that one replica uses, by its history and without a margin.
+    pub(in crate::policies) fn cpu_use(&self) -> Option<Range> {
+        let without_margin = VpaConfig { safety_margin: Fraction::ZERO, ..self.config };
+        cpu_range(&without_margin, &self.history)
+    }
+
+    /// The memory that a replica should have, in bytes: its target if what it has is not worth
+    /// keeping, and why.
+    pub(in crate::policies) fn memory_target(&self, obs: &Observation) -> (f64, Vec<Reason>) {
+        let present = obs.allocation.memory.bytes() as f64;
+        let Some(range) = memory_range(&self.config, &self.history) else {
+            return (present, vec![Reason::TelemetryMissing { figure: "memory use" }]);
+        };
+        let (is_worth_it, why) = update(&self.config, obs, None, Some(&range));
+        let mut reasons = vec![explain_memory(&range)];
+        reasons.extend(why);
+        (if is_worth_it { range.target } else { present }, reasons)
+    }
+
     /// The history in Kubernetes' lossy form. Exact state goes through [`Persist`].
     pub fn checkpoint(&self) -> VpaCheckpoint {
         self.history.checkpoint()
@@ -155,7 +199,7 @@ impl Policy for Vpa {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        self.history.observe(&self.config, obs);
+        self.observe(obs);
         let cpu = cpu_range(&self.config, &self.history);
         let memory = memory_range(&self.config, &self.history);
         let mut proposal = Proposal::keep(&obs.allocation);

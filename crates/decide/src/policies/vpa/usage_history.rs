@@ -10,7 +10,7 @@ use super::memory_peaks::MemoryPeaks;
 use super::policy::VpaConfig;
 use crate::replica_key::ReplicaKey;
 use crate::snapshot_records::records;
-use crate::{Observation, Result};
+use crate::{Allocation, ReplicaSample, Result};
 
 /// Least weight of a CPU sample, however small the request.
 const LEAST_SAMPLE_WEIGHT: f64 = 0.1;
@@ -60,25 +60,32 @@ impl UsageHistory {
         days.min(self.samples as f64 / config.confidence_samples)
     }
 
-    /// Takes in an observation.
-    pub(super) fn observe(&mut self, config: &VpaConfig, obs: &Observation) {
-        self.expire(config, obs.now);
+    /// Takes in what replicas used.
+    pub(super) fn observe(
+        &mut self,
+        config: &VpaConfig,
+        now: SimTime,
+        allocation: &Allocation,
+        oom_kills: u32,
+        samples: &[ReplicaSample],
+    ) {
+        self.expire(config, now);
         let mut before = std::mem::take(&mut self.replicas);
         // An observation does not say who was killed. Who used the most is the likeliest, and
         // may be gone by now, so kills come before the replicas that are left.
-        self.add_kills(config, obs, &mut before);
+        self.add_kills(config, now, allocation.memory, oom_kills, &mut before);
         // A request is a weight: what was seen while it was large says more (Kubernetes' rule).
-        let weight = obs.allocation.cpu.cores().max(LEAST_SAMPLE_WEIGHT);
-        for (key, sample) in ReplicaKey::of(&obs.replicas) {
+        let weight = allocation.cpu.cores().max(LEAST_SAMPLE_WEIGHT);
+        for (key, sample) in ReplicaKey::of(samples) {
             let mut peaks = before.remove(&key).unwrap_or_default();
             if let Some(cores) = sample.cpu_cores.filter(|cores| cores.is_finite()) {
-                self.cpu.add(cores, weight, obs.now);
+                self.cpu.add(cores, weight, now);
                 self.samples += 1;
-                let first = self.span.map_or(obs.now, |(first, _)| first);
-                self.span = Some((first, obs.now));
+                let first = self.span.map_or(now, |(first, _)| first);
+                self.span = Some((first, now));
             }
             if let Some(usage) = sample.memory {
-                peaks.add_usage(&mut self.memory, obs.now, config.memory_interval, usage);
+                peaks.add_usage(&mut self.memory, now, config.memory_interval, usage);
             }
             self.replicas.insert(key, peaks);
         }
@@ -114,7 +121,9 @@ impl UsageHistory {
     fn add_kills(
         &mut self,
         config: &VpaConfig,
-        obs: &Observation,
+        now: SimTime,
+        limit: Bytes,
+        kills: u32,
         replicas: &mut BTreeMap<ReplicaKey, MemoryPeaks>,
     ) {
         let mut by_peak: Vec<_> = replicas.values_mut().collect();
@@ -123,10 +132,10 @@ impl UsageHistory {
         if by_peak.is_empty() {
             by_peak.push(&mut unseen);
         }
-        for peaks in by_peak.into_iter().take(obs.oom_kills as usize) {
-            let used = obs.allocation.memory.max(peaks.peak);
+        for peaks in by_peak.into_iter().take(kills as usize) {
+            let used = limit.max(peaks.peak);
             let need = (used * config.oom_bump_ratio).max(used + config.oom_least_bump);
-            peaks.add_oom_need(&mut self.memory, obs.now, config.memory_interval, need);
+            peaks.add_oom_need(&mut self.memory, now, config.memory_interval, need);
         }
     }
 }

@@ -1,0 +1,18 @@
+//! Both dimensions in one decision: how large a replica should be, then how many of that size.
+//!
+//! Kubernetes' two autoscalers fight because both read the same use ([`HpaVpa`](crate::HpaVpa)
+//! shows it). Here each dimension has its own question. The number follows the load, as the
+//! horizontal autoscaler computes it, for the size that is about to be. The size follows only
+//! where the number has come to its end: at the fewest replicas it shrinks with the history of
+//! use, at the most it grows (`size`). Memory follows its own history; more replicas do not
+//! make each need less of it.
+//!
+//! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
+//! level is cut when latency comes near its threshold, and rises slowly while there is room.
+
+mod fill;
+mod policy;
+mod size;
+
+pub use fill::FillConfig;
+pub use policy::{Joint, JointConfig};

@@ -1,0 +1,137 @@
+//! Size and number in one decision.
+
+use homeostat_core::{Fraction, SimDuration};
+use homeostat_decide::{FillConfig, Joint, JointConfig, Observation, Policy, VpaConfig};
+
+use crate::observations::{millis, observation, replicas_of, words_of};
+
+fn joint() -> Joint {
+    JointConfig::default().build().unwrap()
+}
+
+/// The objective is 640 ms here.
+fn at_latency(seconds: u64, latency_millis: u64) -> Observation {
+    Observation { latency: Some(millis(latency_millis)), ..observation(seconds, 10, 0.7) }
+}
+
+#[test]
+fn the_number_is_the_horizontal_autoscalers_at_the_level_of_the_objective() {
+    // 75 % of use against 70 % is inside the tolerance, 90 % is not.
+    assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.75)), 10.0);
+    assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.9)), 13.0);
+    let words = words_of(&mut joint(), &observation(0, 10, 0.9));
+    assert!(words.contains("replicas may be 71% full; "), "{words}");
+    assert!(words.contains("CPU use 90% against a target of 71% asks for 13 replicas"), "{words}");
+}
+
+#[test]
+fn latency_near_the_threshold_cuts_the_level_once_in_a_while() {
+    let mut joint = joint();
+    let mut level = |seconds, latency| {
+        joint.propose(&at_latency(seconds, latency));
+        joint.fill()
+    };
+    assert_eq!(level(0, 600), Fraction::from_ratio(0.7 * 0.85).unwrap());
+    // New replicas take their time: the next observation must not cut again.
+    assert_eq!(level(15, 2000), Fraction::from_ratio(0.7 * 0.85).unwrap());
+    assert!(level(30, 2000) < Fraction::from_percent(51));
+    for window in 3..100 {
+        assert!(level(window * 15, 5000) >= Fraction::from_percent(30));
+    }
+}
+
+#[test]
+fn room_under_the_threshold_lets_the_level_rise_slowly_to_its_end() {
+    let mut joint = joint();
+    let mut after = |minutes: u64| {
+        for window in 0..minutes * 4 {
+            joint.propose(&at_latency(window * 15, 100));
+        }
+        joint.fill().percent()
+    };
+    // A hundredth in twenty seconds.
+    assert!((after(1) - 73.0).abs() < 0.01);
+    assert_eq!(after(30), 90.0);
+}
+
+#[test]
+fn a_level_that_was_set_is_not_learnt() {
+    let config = JointConfig { fixed_fill: Some(50), ..JointConfig::default() };
+    let mut joint = config.build().unwrap();
+    for latency in [100, 5000] {
+        let words = words_of(&mut joint, &at_latency(0, latency));
+        assert!(words.starts_with("replicas may be 50% full; "), "{words}");
+    }
+}
+
+/// An hour at constant use, on a clock on which a day is a minute.
+fn after_an_hour(min: u32, max: u32, obs: impl Fn(u64) -> Observation) -> (f64, f64) {
+    let config = JointConfig {
+        min_replicas: min,
+        max_replicas: max,
+        vpa: VpaConfig::scaled(1440.0).unwrap(),
+        fixed_fill: Some(70),
+        ..JointConfig::default()
+    };
+    let mut joint = config.build().unwrap();
+    let last = (0..240).map(|window| joint.propose(&obs(window * 15))).last().unwrap();
+    (last.replicas, last.cpu_cores)
+}
+
+#[test]
+fn the_size_stays_while_the_number_can_follow_the_load() {
+    let (_, cores) = after_an_hour(1, 20, |seconds| observation(seconds, 4, 0.1));
+    assert_eq!(cores, 1.0);
+}
+
+#[test]
+fn at_the_fewest_replicas_the_size_shrinks_to_what_is_used() {
+    let (replicas, cores) = after_an_hour(2, 20, |seconds| observation(seconds, 2, 0.1));
+    assert_eq!(replicas, 2.0);
+    // A tenth of a core, at most 70 % full, and the width of a bucket.
+    assert!((0.14..0.17).contains(&cores), "{cores}");
+}
+
+#[test]
+fn at_the_most_replicas_a_broken_objective_makes_them_larger() {
+    let broken =
+        |seconds| Observation { latency: Some(millis(2000)), ..observation(seconds, 4, 1.5) };
+    let (replicas, cores) = after_an_hour(1, 4, broken);
+    assert_eq!(replicas, 4.0);
+    assert!((2.1..2.4).contains(&cores), "{cores}");
+    let kept = |seconds| observation(seconds, 4, 1.5);
+    assert_eq!(after_an_hour(1, 4, kept).1, 1.0);
+}
+
+#[test]
+fn a_smaller_size_does_not_call_for_more_replicas() {
+    // The two autoscalers by themselves fight over this one: the request shrinks, so the use
+    // seems larger, so the number grows.
+    let shrunk = |cores: f64| {
+        move |seconds| {
+            let mut obs = observation(seconds, 2, 0.1);
+            obs.allocation.cpu = homeostat_core::Millicores::from_cores(cores).unwrap();
+            obs
+        }
+    };
+    let (_, size) = after_an_hour(2, 20, shrunk(1.0));
+    let (replicas, again) = after_an_hour(2, 20, shrunk(size));
+    assert_eq!(replicas, 2.0);
+    assert!((again - size).abs() < 1e-3, "{size}, then {again}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_by_name() {
+    let check = |fill: FillConfig, name: &str| {
+        let refused = JointConfig { fill, ..JointConfig::default() }.build().unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+    };
+    let default = FillConfig::default();
+    check(FillConfig { least: Fraction::from_percent(80), ..default }, "fill levels");
+    check(FillConfig { comfortable: Fraction::from_percent(95), ..default }, "comfortable");
+    check(FillConfig { cut: Fraction::ONE, ..default }, "cut");
+    check(FillConfig { rise: SimDuration::ZERO, ..default }, "rise");
+    assert!(
+        JointConfig { min_replicas: 5, max_replicas: 2, ..JointConfig::default() }.build().is_err()
+    );
+}

@@ -1,0 +1,44 @@
+//! What the API server can do, found by asking it: clusters from 1.20 on are served.
+
+use kube::Client;
+
+/// What the API server can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its version, such as `v1.33.1`.
+    pub version: String,
+    /// Whether pods can be resized in place.
+    pub resizes_pods: bool,
+    /// Whether it serves `metrics.k8s.io`.
+    pub has_pod_metrics: bool,
+    /// The newest version of horizontal autoscalers that it serves, to see who else scales.
+    pub autoscaling: Option<&'static str>,
+    /// Whether it knows our objects.
+    pub has_definition: bool,
+    /// Whether Kubernetes' vertical autoscaler is installed.
+    pub has_vpa: bool,
+}
+
+impl Capabilities {
+    /// Asks the server.
+    pub async fn of(client: &Client) -> kube::Result<Self> {
+        let version = client.apiserver_version().await?.git_version;
+        let core = client.list_core_api_resources("v1").await?;
+        let groups = client.list_api_groups().await?;
+        let has_group = |name: &str| groups.groups.iter().any(|group| group.name == name);
+        let autoscaling = groups.groups.iter().find(|group| group.name == "autoscaling");
+        let newest = ["v2", "v2beta2", "v1"].into_iter().find(|wanted| {
+            autoscaling.is_some_and(|group| {
+                group.versions.iter().any(|version| version.version == *wanted)
+            })
+        });
+        Ok(Self {
+            version,
+            resizes_pods: core.resources.iter().any(|resource| resource.name == "pods/resize"),
+            has_pod_metrics: has_group("metrics.k8s.io"),
+            autoscaling: newest,
+            has_definition: has_group(crate::api::GROUP),
+            has_vpa: has_group("autoscaling.k8s.io"),
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! The cluster as the controllers see it: what its server can do, workloads by their scale
+//! subresource, and pods as far as anybody here needs them.
+
+mod capabilities;
+mod pods;
+mod selector;
+mod targets;
+
+pub use capabilities::Capabilities;
+pub use pods::{
+    ContainerRecord, PodRecord, SIZED_ANNOTATION, container_record, keep_what_is_needed, record,
+};
+pub use selector::{SelectorError, read_selector, selects};
+pub use targets::{Scaled, TargetError, Targets};

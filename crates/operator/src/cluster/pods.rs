@@ -1,0 +1,195 @@
+//! Pods, as far as anybody here needs them.
+
+use std::collections::BTreeMap;
+
+use homeostat_core::{Bytes, Millicores, SimTime};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::api::{cores, memory_bytes};
+
+/// The mark of the admission webhook on pods that it sized, with the object that it sized for.
+pub const SIZED_ANNOTATION: &str = "homeostat.dev/sized-by";
+
+/// A pod in a few words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodRecord {
+    /// Its name.
+    pub name: String,
+    /// When it was started; when it was created, if it has not been.
+    pub started: SimTime,
+    /// Since when it has been ready; none if it is not.
+    pub ready_since: Option<SimTime>,
+    /// Whether it is being deleted.
+    pub is_leaving: bool,
+    /// Whether the admission webhook sized it when it was made.
+    pub was_sized: bool,
+    /// Its containers.
+    pub containers: Vec<ContainerRecord>,
+}
+
+/// A container in a few words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerRecord {
+    /// Its name.
+    pub name: String,
+    /// CPU that it requests; none if it does not say.
+    pub cpu_request: Option<Millicores>,
+    /// Memory that it requests; none if it does not say.
+    pub memory_request: Option<Bytes>,
+    /// CPU that it may use; none if it does not say.
+    pub cpu_limit: Option<Millicores>,
+    /// Memory that it may use; none if it does not say.
+    pub memory_limit: Option<Bytes>,
+    /// When it was last killed for want of memory.
+    pub oom_killed_at: Option<SimTime>,
+}
+
+/// Drops what nobody here reads, so that thousands of pods fit into little memory.
+pub fn keep_what_is_needed(pod: &mut Pod) {
+    pod.metadata.managed_fields = None;
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.retain(|name, _| name == SIZED_ANNOTATION);
+    }
+    if let Some(spec) = &mut pod.spec {
+        let containers = std::mem::take(&mut spec.containers);
+        *spec = k8s_openapi::api::core::v1::PodSpec {
+            containers: containers.into_iter().map(bare).collect(),
+            ..Default::default()
+        };
+    }
+    if let Some(status) = &mut pod.status {
+        status.init_container_statuses = None;
+        status.ephemeral_container_statuses = None;
+        status.pod_ips = None;
+        status.host_ips = None;
+    }
+}
+
+fn bare(container: Container) -> Container {
+    let Container { name, resources, .. } = container;
+    Container { name, resources, ..Container::default() }
+}
+
+/// A pod in a few words; none if it has ended or has no name.
+pub fn record(pod: &Pod) -> Option<PodRecord> {
+    let name = pod.metadata.name.clone()?;
+    let status = pod.status.as_ref();
+    if matches!(status.and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed")) {
+        return None;
+    }
+    let created = pod.metadata.creation_timestamp.as_ref().map_or(SimTime::ZERO, time);
+    let started = status.and_then(|status| status.start_time.as_ref()).map_or(created, time);
+    let ready = status
+        .and_then(|status| status.conditions.as_ref())
+        .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "Ready"))
+        .filter(|condition| condition.status == "True");
+    let ready_since = ready.map(|ready| ready.last_transition_time.as_ref().map_or(started, time));
+    let kills = oom_kills(pod);
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| {
+        let oom_killed_at = kills.get(container.name.as_str()).copied();
+        ContainerRecord { oom_killed_at, ..container_record(container) }
+    });
+    let annotations = pod.metadata.annotations.as_ref();
+    Some(PodRecord {
+        name,
+        started,
+        ready_since,
+        is_leaving: pod.metadata.deletion_timestamp.is_some(),
+        was_sized: annotations.is_some_and(|all| all.contains_key(SIZED_ANNOTATION)),
+        containers: containers.collect(),
+    })
+}
+
+/// A container in a few words, as its pod's spec says.
+pub fn container_record(container: &Container) -> ContainerRecord {
+    let resources = container.resources.as_ref();
+    let requests = resources.and_then(|resources| resources.requests.as_ref());
+    let limits = resources.and_then(|resources| resources.limits.as_ref());
+    let cpu = |amounts: Option<&Amounts>| {
+        amounts.and_then(|amounts| amounts.get("cpu")).and_then(|cpu| cores(cpu).ok())
+    };
+    let memory = |amounts: Option<&Amounts>| {
+        amounts.and_then(|amounts| amounts.get("memory")).and_then(|bytes| memory_bytes(bytes).ok())
+    };
+    ContainerRecord {
+        name: container.name.clone(),
+        cpu_request: cpu(requests),
+        memory_request: memory(requests),
+        cpu_limit: cpu(limits),
+        memory_limit: memory(limits),
+        oom_killed_at: None,
+    }
+}
+
+type Amounts = BTreeMap<String, Quantity>;
+
+fn oom_kills(pod: &Pod) -> BTreeMap<&str, SimTime> {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    statuses
+        .filter_map(|status| {
+            let ended = status.last_state.as_ref()?.terminated.as_ref()?;
+            let is_oom = ended.reason.as_deref() == Some("OOMKilled");
+            is_oom.then(|| {
+                (status.name.as_str(), ended.finished_at.as_ref().map_or(SimTime::ZERO, time))
+            })
+        })
+        .collect()
+}
+
+fn time(time: &Time) -> SimTime {
+    SimTime::from_nanos(u64::try_from(time.0.as_nanosecond()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "checkout-1", "creationTimestamp": "2026-11-01T10:00:00Z",
+                "managedFields": [], "annotations": {"long": "text"}},
+            "spec": {"containers": [
+                {"name": "app", "image": "checkout", "env": [{"name": "A", "value": "b"}],
+                 "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}}},
+                {"name": "proxy", "image": "proxy"}]},
+            "status": {"phase": "Running", "startTime": "2026-11-01T10:00:05Z",
+                "conditions": [{"type": "Ready", "status": "True",
+                    "lastTransitionTime": "2026-11-01T10:00:20Z"}],
+                "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": true,
+                    "restartCount": 1, "lastState": {"terminated": {"exitCode": 137,
+                        "reason": "OOMKilled", "finishedAt": "2026-11-01T10:00:15Z"}}}]},
+        }))
+        .expect("valid")
+    }
+
+    #[test]
+    fn a_pod_in_a_few_words() {
+        let pod = record(&pod()).expect("it runs");
+        assert_eq!(pod.name, "checkout-1");
+        let ready = pod.ready_since.expect("it is ready");
+        assert_eq!(ready.saturating_since(pod.started).seconds(), 15.0);
+        assert_eq!(pod.containers[0].cpu_request, Some(Millicores::new(500)));
+        assert!(pod.containers[0].oom_killed_at.is_some());
+        assert_eq!(pod.containers[1].cpu_request, None);
+    }
+
+    #[test]
+    fn what_is_dropped_is_not_missed() {
+        let mut small = pod();
+        keep_what_is_needed(&mut small);
+        assert_eq!(record(&small), record(&pod()));
+        assert_eq!(small.metadata.annotations.map(|all| all.len()), Some(0));
+        let spec = small.spec.expect("kept");
+        assert!(spec.containers.iter().all(|container| container.env.is_none()));
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_counts_no_longer() {
+        let mut ended = pod();
+        ended.status.as_mut().expect("it has one").phase = Some("Failed".to_owned());
+        assert_eq!(record(&ended), None);
+    }
+}

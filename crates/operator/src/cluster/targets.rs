@@ -1,0 +1,151 @@
+//! Workloads, by their scale subresource: Deployments, StatefulSets and whatever else has one.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+
+use crate::api::ScaleTargetRef;
+
+/// What a workload's scale subresource says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scaled {
+    /// Pods that it asks for.
+    pub replicas: u32,
+    /// Labels of its pods, as a selector.
+    pub selector: String,
+}
+
+/// Why a workload cannot be scaled.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The server knows no such kind.
+    #[error("the server knows no {kind} of {api_version}")]
+    UnknownKind {
+        /// The kind.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+    },
+    /// The kind has no scale subresource.
+    #[error("{kind} has no scale subresource: it cannot be scaled")]
+    NotScalable {
+        /// The kind.
+        kind: String,
+    },
+    /// There is no such object.
+    #[error("there is no {kind} named {name:?}")]
+    NotFound {
+        /// The kind.
+        kind: String,
+        /// The name.
+        name: String,
+    },
+    /// Its scale names no pods.
+    #[error("the scale of {name:?} has no selector: its pods cannot be found")]
+    NoSelector {
+        /// The name.
+        name: String,
+    },
+    /// The server refused or did not answer.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+}
+
+/// Finds workloads; kinds are looked up once.
+pub struct Targets {
+    client: Client,
+    kinds: Mutex<BTreeMap<(String, String), ApiResource>>,
+}
+
+impl Targets {
+    /// Workloads of a cluster.
+    pub fn new(client: Client) -> Self {
+        Self { client, kinds: Mutex::default() }
+    }
+
+    /// What a workload asks for.
+    pub async fn scale(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> Result<Scaled, TargetError> {
+        let scale = self.api(namespace, target).await?.get_scale(&target.name).await;
+        let scale = scale.map_err(|error| not_found(error, target))?;
+        let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+        let selector = scale.status.and_then(|status| status.selector).unwrap_or_default();
+        if selector.is_empty() {
+            return Err(TargetError::NoSelector { name: target.name.clone() });
+        }
+        Ok(Scaled { replicas: u32::try_from(replicas).unwrap_or(0), selector })
+    }
+
+    /// Asks for another number of pods.
+    pub async fn set_replicas(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+        replicas: u32,
+    ) -> Result<(), TargetError> {
+        let change = serde_json::json!({ "spec": { "replicas": replicas } });
+        let api = self.api(namespace, target).await?;
+        let params =
+            PatchParams { field_manager: Some("homeostat".to_owned()), ..PatchParams::default() };
+        let patched = api.patch_scale(&target.name, &params, &Patch::Merge(change)).await;
+        patched.map_err(|error| not_found(error, target))?;
+        Ok(())
+    }
+
+    async fn api(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> Result<Api<DynamicObject>, TargetError> {
+        let key = (target.api_version.clone(), target.kind.clone());
+        let known = self.kinds.lock().expect("nobody panics while holding it").get(&key).cloned();
+        let resource = match known {
+            Some(resource) => resource,
+            None => {
+                let resource = self.discover(target).await?;
+                let mut kinds = self.kinds.lock().expect("nobody panics while holding it");
+                kinds.insert(key, resource.clone());
+                resource
+            }
+        };
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    async fn discover(&self, target: &ScaleTargetRef) -> Result<ApiResource, TargetError> {
+        let unknown = || TargetError::UnknownKind {
+            kind: target.kind.clone(),
+            api_version: target.api_version.clone(),
+        };
+        let (group, version) =
+            target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+        let kind = GroupVersionKind::gvk(group, version, &target.kind);
+        let found = kube::discovery::pinned_kind(&self.client, &kind).await;
+        let (resource, capabilities) = found.map_err(|error| match error {
+            kube::Error::Discovery(_) => unknown(),
+            kube::Error::Api(status) if status.code == 404 => unknown(),
+            other => TargetError::Api(other),
+        })?;
+        let is_scalable =
+            capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == "scale");
+        if is_scalable {
+            Ok(resource)
+        } else {
+            Err(TargetError::NotScalable { kind: target.kind.clone() })
+        }
+    }
+}
+
+fn not_found(error: kube::Error, target: &ScaleTargetRef) -> TargetError {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            TargetError::NotFound { kind: target.kind.clone(), name: target.name.clone() }
+        }
+        other => TargetError::Api(other),
+    }
+}

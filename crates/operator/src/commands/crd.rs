@@ -1,0 +1,10 @@
+//! `crd`: the definitions of the objects.
+
+use std::io::Write;
+
+use homeostat_operator::api::definitions;
+
+pub(super) fn run() -> anyhow::Result<()> {
+    std::io::stdout().lock().write_all(definitions().as_bytes())?;
+    Ok(())
+}

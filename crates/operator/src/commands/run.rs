@@ -1,0 +1,190 @@
+//! `run`: the controllers and the webhook.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use homeostat_core::SimDuration;
+use homeostat_operator::api::duration;
+use homeostat_operator::controllers::Options;
+use homeostat_operator::lease::LeaseConfig;
+use homeostat_operator::measure::{Prometheus, PrometheusAddress, TrustConfig};
+use homeostat_operator::run::{RunConfig, run as run_operator};
+use homeostat_operator::serve::LogLevel;
+use homeostat_operator::webhook::KeeperConfig;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
+
+/// Arguments of `run`.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// Prometheus server for objectives and queries, such as http://prometheus.monitoring:9090.
+    #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
+    prometheus: Option<String>,
+    /// File with a bearer token for the Prometheus server.
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    prometheus_token_file: Option<std::path::PathBuf>,
+    /// File with the certificate of the Prometheus server's authority, as PEM.
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    prometheus_ca_file: Option<std::path::PathBuf>,
+    /// Time between two looks at every object.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    interval: SimDuration,
+    /// Time between two checkpoints of what is remembered of an object.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = time)]
+    checkpoint_interval: SimDuration,
+    /// A figure older than this is not believed.
+    #[arg(long, value_name = "TIME", default_value = "90s", value_parser = time)]
+    stale_after: SimDuration,
+    /// After this much silence of a metric the fallback goes on; until then nothing is changed.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+    fall_back_after: SimDuration,
+    /// Namespace of the lease and of the webhook's secret.
+    #[arg(long, default_value = "homeostat", env = "POD_NAMESPACE")]
+    namespace: String,
+    /// Look after the objects of this namespace only, with rights in this namespace only.
+    #[arg(long, value_name = "NAMESPACE")]
+    only_namespace: Option<String>,
+    /// Who this copy is, different for every copy.
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    identity: Option<String>,
+    /// Lead without asking: for a single copy outside a cluster.
+    #[arg(long)]
+    no_leader_election: bool,
+    /// Where the webhook, health and metrics are served with TLS.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
+    listen: SocketAddr,
+    /// Where health, metrics and /loglevel are served without TLS, on loopback.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen_plain: SocketAddr,
+    /// Names and addresses in the webhook's certificate.
+    #[arg(long, value_name = "NAME", default_values_t = ["homeostat.homeostat.svc".to_owned()])]
+    webhook_name: Vec<String>,
+    /// Webhook configuration that is told of the certificate's authority.
+    #[arg(long, value_name = "NAME", default_value = "homeostat")]
+    webhook_configuration: String,
+    /// Do not serve the webhook: pods start with what their template says.
+    #[arg(long)]
+    no_webhook: bool,
+    /// What is logged: error, warn, info, debug or trace, or a filter such as
+    /// info,homeostat_operator=debug. Can be changed later by PUT /loglevel.
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
+    log: String,
+    /// Log as JSON, one object on a line.
+    #[arg(long)]
+    log_json: bool,
+}
+
+fn time(text: &str) -> Result<SimDuration, String> {
+    match duration(text) {
+        Ok(time) if time > SimDuration::ZERO => Ok(time),
+        Ok(_) => Err("it must be above 0".to_owned()),
+        Err(refused) => Err(refused.to_string()),
+    }
+}
+
+fn std_duration(time: SimDuration) -> Duration {
+    Duration::from_nanos(time.nanos())
+}
+
+pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
+    let log_level = start_logging(&arguments.log, arguments.log_json)?;
+    let client = super::client().await?;
+    let options = Options {
+        interval: std_duration(arguments.interval),
+        checkpoint_interval: std_duration(arguments.checkpoint_interval),
+        prometheus: prometheus(arguments)?,
+        only_namespace: arguments.only_namespace.clone(),
+        trust: TrustConfig {
+            most_age: arguments.stale_after,
+            hold: arguments.fall_back_after,
+            ..TrustConfig::default()
+        },
+        ..Options::default()
+    };
+    let identity = arguments.identity.clone().unwrap_or_else(own_name);
+    let lease = (!arguments.no_leader_election)
+        .then(|| LeaseConfig::new(&arguments.namespace, "homeostat-operator", &identity));
+    let keeper = KeeperConfig {
+        namespace: arguments.namespace.clone(),
+        secret: "homeostat-webhook".to_owned(),
+        configuration: arguments.webhook_configuration.clone(),
+        names: arguments.webhook_name.clone(),
+    };
+    let config = RunConfig {
+        options,
+        lease,
+        webhook: (!arguments.no_webhook).then_some((arguments.listen, keeper)),
+        plain: Some(arguments.listen_plain),
+        log_level,
+    };
+    run_operator(client, config, stopped()?).await?;
+    Ok(())
+}
+
+fn prometheus(arguments: &RunArguments) -> anyhow::Result<Option<Prometheus>> {
+    let Some(url) = &arguments.prometheus else { return Ok(None) };
+    let read = |path: &std::path::PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+    };
+    let token = arguments.prometheus_token_file.as_ref().map(read).transpose()?;
+    let authority = arguments.prometheus_ca_file.as_ref().map(read).transpose()?;
+    let address = PrometheusAddress {
+        url: url.clone(),
+        authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+        token: token.map(|token| token.trim().to_owned()),
+        timeout: Duration::from_secs(5),
+    };
+    Ok(Some(Prometheus::new(&address)?))
+}
+
+fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+        .collect::<Result<Vec<_>, _>>()
+        .context("--prometheus-ca-file holds no certificate")?;
+    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file holds no certificate");
+    Ok(found)
+}
+
+/// Names of copies differ by host and process.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    format!("{}-{}", host.trim(), std::process::id())
+}
+
+fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn start_logging(level: &str, is_json: bool) -> anyhow::Result<LogLevel> {
+    let refused = |level: &str| format!("{level:?} is no log level: use info, or info,kube=debug");
+    let filter: EnvFilter = level.parse().map_err(|_| anyhow::anyhow!(refused(level)))?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    if is_json {
+        registry.with(lines.json()).init();
+    } else {
+        registry.with(lines).init();
+    }
+    Ok(Arc::new(move |wanted| {
+        if let Some(wanted) = wanted {
+            let filter: EnvFilter = wanted.parse().map_err(|_| refused(wanted))?;
+            handle.reload(filter).map_err(|error| error.to_string())?;
+        }
+        handle.with_current(ToString::to_string).map_err(|error| error.to_string())
+    }))
+}

@@ -1,0 +1,166 @@
+//! What the controllers share: the cluster, caches that follow it, and who leads.
+
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use homeostat_core::SimTime;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::{Semaphore, watch};
+
+use super::follow::Guarded;
+use crate::api::MultidimPodAutoscaler;
+use crate::cluster::{Capabilities, Targets};
+use crate::measure::{Prometheus, TrustConfig};
+use crate::telemetry::Telemetry;
+
+/// Namespace and name of an object.
+pub type Key = (String, String);
+
+/// How the controllers work.
+#[derive(Clone)]
+pub struct Options {
+    /// Time between two looks at every object.
+    pub interval: Duration,
+    /// Time between two checkpoints of an object.
+    pub checkpoint_interval: Duration,
+    /// Where queries are asked; none if there is no such server.
+    pub prometheus: Option<Prometheus>,
+    /// How long silence is borne.
+    pub trust: TrustConfig,
+    /// Questions to servers at the same time, at most.
+    pub concurrency: usize,
+    /// The only namespace that is looked after; all of them if there is none.
+    pub only_namespace: Option<String>,
+    /// Whether pods are sized when they start.
+    pub has_webhook: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(15),
+            checkpoint_interval: Duration::from_secs(60),
+            prometheus: None,
+            trust: TrustConfig::default(),
+            concurrency: 16,
+            only_namespace: None,
+            has_webhook: true,
+        }
+    }
+}
+
+/// What the controllers share.
+pub struct Context {
+    /// The cluster.
+    pub client: Client,
+    /// How they work.
+    pub options: Options,
+    /// Objects of the cluster.
+    pub objects: Store<Guarded>,
+    /// Pods of the cluster, as far as anybody here needs them.
+    pub pods: Store<Pod>,
+    /// Workloads by their scale subresource.
+    pub targets: Targets,
+    /// Whether this copy leads.
+    pub leads: watch::Receiver<bool>,
+    /// What is counted.
+    pub telemetry: Arc<Telemetry>,
+    /// Who may ask servers now.
+    pub turns: Semaphore,
+    capabilities: RwLock<Arc<Capabilities>>,
+    recorder: Recorder,
+}
+
+impl Context {
+    /// A context of caches that follow already.
+    pub fn new(
+        client: Client,
+        options: Options,
+        capabilities: Capabilities,
+        (objects, pods): (Store<Guarded>, Store<Pod>),
+        leads: watch::Receiver<bool>,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            targets: Targets::new(client.clone()),
+            turns: Semaphore::new(options.concurrency),
+            capabilities: RwLock::new(Arc::new(capabilities)),
+            client,
+            options,
+            objects,
+            pods,
+            leads,
+            telemetry,
+        }
+    }
+
+    /// Whether this copy leads.
+    pub fn is_leader(&self) -> bool {
+        *self.leads.borrow()
+    }
+
+    /// What the server can do.
+    pub fn capabilities(&self) -> Arc<Capabilities> {
+        self.capabilities.read().expect("nobody panics while holding it").clone()
+    }
+
+    /// Asks the server again what it can do: it may have been upgraded.
+    pub async fn refresh_capabilities(&self) -> kube::Result<()> {
+        let found = Arc::new(Capabilities::of(&self.client).await?);
+        *self.capabilities.write().expect("nobody panics while holding it") = found;
+        Ok(())
+    }
+
+    /// Whether objects and pods have been listed.
+    pub fn are_caches_ready(&self) -> bool {
+        use futures::FutureExt;
+        let objects = self.objects.wait_until_ready().now_or_never();
+        let pods = self.pods.wait_until_ready().now_or_never();
+        matches!((objects, pods), (Some(Ok(())), Some(Ok(()))))
+    }
+
+    /// Waits until objects and pods have been listed.
+    pub async fn wait_for_caches(&self) {
+        // An error says that the program is about to end.
+        let _ = self.objects.wait_until_ready().await;
+        let _ = self.pods.wait_until_ready().await;
+    }
+
+    /// An object as it is known now.
+    pub fn object(&self, (namespace, name): &Key) -> Option<Arc<Guarded>> {
+        self.objects.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// Tells people of something that happened to an object. An event that cannot be written
+    /// is counted, not waited for: what happened stands in the status as well.
+    pub async fn tell(
+        &self,
+        object: &MultidimPodAutoscaler,
+        is_warning: bool,
+        reason: &str,
+        note: &str,
+    ) {
+        use kube::Resource;
+        let event = Event {
+            type_: if is_warning { EventType::Warning } else { EventType::Normal },
+            reason: reason.to_owned(),
+            note: Some(note.chars().take(1000).collect()),
+            action: "Autoscale".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
+            self.telemetry.server_error("event", &error);
+        }
+    }
+}
+
+/// Now, since 1970.
+pub fn now() -> SimTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}

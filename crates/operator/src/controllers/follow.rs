@@ -1,0 +1,112 @@
+//! Caches that follow the cluster, and news of what changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::context::Key;
+use crate::api::{Acting, MultidimPodAutoscaler};
+use crate::cluster::keep_what_is_needed;
+use crate::guard::PAUSE_ANNOTATION;
+use crate::telemetry::Telemetry;
+
+/// An object, or why it cannot be read: one that cannot must not hide the others.
+pub type Guarded = DeserializeGuard<MultidimPodAutoscaler>;
+
+/// Follows objects and pods for as long as the program runs. A key goes to `spec_changes` when
+/// what people wrote changed, and to `status_changes` whenever anything did.
+pub fn follow(
+    client: &Client,
+    only_namespace: Option<&str>,
+    telemetry: &Arc<Telemetry>,
+    spec_changes: UnboundedSender<Key>,
+    status_changes: UnboundedSender<Key>,
+) -> (Store<Guarded>, Store<Pod>) {
+    let (objects, writer) = reflector::store();
+    let stream = watcher(all_of::<Guarded>(client, only_namespace), watcher::Config::default());
+    let stream = stream.default_backoff().reflect(writer).touched_objects();
+    let told = telemetry.clone();
+    tokio::spawn(async move {
+        let mut stream = std::pin::pin!(stream);
+        let mut written: BTreeMap<Key, Written> = BTreeMap::new();
+        while let Some(news) = stream.next().await {
+            let object = match news {
+                Ok(object) => object,
+                Err(error) => {
+                    told.watch_error("objects", &error);
+                    continue;
+                }
+            };
+            let meta = object.meta();
+            let key =
+                (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+            let now = Written::of(&object);
+            if written.get(&key) != Some(&now) {
+                written.insert(key.clone(), now);
+                // Nobody listens any longer: the program ends.
+                let _ = spec_changes.send(key.clone());
+            }
+            let _ = status_changes.send(key);
+        }
+    });
+
+    let (pods, writer) = reflector::store();
+    let stream = watcher(all_of::<Pod>(client, only_namespace), watcher::Config::default());
+    let stream = stream.default_backoff().modify(keep_what_is_needed).reflect(writer);
+    let told = telemetry.clone();
+    tokio::spawn(async move {
+        let mut stream = std::pin::pin!(stream);
+        while let Some(news) = stream.next().await {
+            if let Err(error) = news {
+                told.watch_error("pods", &error);
+            }
+        }
+    });
+    (objects, pods)
+}
+
+/// Objects of a kind, of one namespace or of all.
+pub(super) fn all_of<K>(client: &Client, only_namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match only_namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// What people wrote of an object and what the updater says of itself: the rest is what the
+/// recommender wrote, which is no news to it.
+#[derive(PartialEq, Eq)]
+struct Written {
+    uid: Option<String>,
+    generation: Option<i64>,
+    pause: Option<String>,
+    is_leaving: bool,
+    acting: Option<Acting>,
+}
+
+impl Written {
+    fn of(object: &Guarded) -> Self {
+        let meta = object.meta();
+        let annotations = meta.annotations.as_ref();
+        let status = object.0.as_ref().ok().and_then(|object| object.status.as_ref());
+        let rollout = status.and_then(|status| status.rollout.as_ref());
+        Self {
+            uid: meta.uid.clone(),
+            generation: meta.generation,
+            pause: annotations.and_then(|all| all.get(PAUSE_ANNOTATION).cloned()),
+            is_leaving: meta.deletion_timestamp.is_some(),
+            acting: rollout.and_then(|rollout| rollout.acting.clone()),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Everything that is known of a workload at one moment, from the caches and the servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::Selector;
+
+use super::context::Context;
+use crate::api::{Goal, Plan};
+use crate::cluster::{ContainerRecord, PodRecord, Scaled, record, selects};
+use crate::measure::{PodUse, Problem, Reading, Source, pod_metrics};
+use crate::recommend::{ContainerInputs, Inputs, PodInputs};
+
+/// Use of pods at one moment: what the metrics API said, or why it did not.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    pods: BTreeMap<(String, String), PodUse>,
+    problem: Option<Problem>,
+}
+
+/// From how many namespaces on one question for all of them is cheaper than one for each.
+const NAMESPACES_ONE_BY_ONE: usize = 4;
+
+impl Usage {
+    /// Asks for the use of the pods of some namespaces.
+    pub(super) async fn of(ctx: &Context, namespaces: &BTreeSet<String>) -> Self {
+        let mut usage = Self::default();
+        let questions: Vec<Option<&str>> = if namespaces.len() > NAMESPACES_ONE_BY_ONE {
+            vec![None]
+        } else {
+            namespaces.iter().map(|namespace| Some(namespace.as_str())).collect()
+        };
+        for namespace in questions {
+            match pod_metrics(&ctx.client, namespace).await {
+                Ok(pods) => {
+                    let key = |pod: &PodUse| (pod.namespace.clone(), pod.name.clone());
+                    usage.pods.extend(pods.into_iter().map(|pod| (key(&pod), pod)));
+                }
+                Err(problem) => usage.problem = Some(problem),
+            }
+        }
+        usage
+    }
+}
+
+/// The pods that a selector names.
+pub(super) fn pods_of(ctx: &Context, namespace: &str, selector: &Selector) -> Vec<PodRecord> {
+    let is_ours = |pod: &Pod| {
+        pod.metadata.namespace.as_deref() == Some(namespace)
+            && selects(selector, pod.metadata.labels.as_ref())
+    };
+    let mut pods: Vec<_> =
+        ctx.pods.state_filter(is_ours).iter().filter_map(|pod| record(pod)).collect();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    pods
+}
+
+/// Everything that is known of a workload now. Containers killed for want of memory count
+/// from `since` on.
+pub(super) async fn gather(
+    ctx: &Context,
+    plan: &Plan,
+    (namespace, scaled): (&str, &Scaled),
+    pods: &[PodRecord],
+    usage: &Usage,
+    (since, now): (SimTime, SimTime),
+) -> Inputs {
+    let (objective, queries) = ask(ctx, plan).await;
+    let kills = pods.iter().flat_map(|pod| &pod.containers);
+    let oom_kills = kills
+        .filter(|container| container.oom_killed_at.is_some_and(|at| at > since && at <= now))
+        .count();
+    let pods = pods.iter().filter(|pod| !pod.is_leaving).map(|pod| {
+        let key = (namespace.to_owned(), pod.name.clone());
+        pod_inputs(pod, usage.pods.get(&key))
+    });
+    Inputs {
+        now,
+        window: SimDuration::from_secs(ctx.options.interval.as_secs().max(1)),
+        replicas: scaled.replicas,
+        pods: pods.collect(),
+        oom_kills: u32::try_from(oom_kills).unwrap_or(u32::MAX),
+        use_problem: usage.problem.clone(),
+        objective,
+        queries,
+    }
+}
+
+/// The answers to the plan's questions, all asked at once.
+async fn ask(
+    ctx: &Context,
+    plan: &Plan,
+) -> (Option<Result<Reading, Problem>>, Vec<Result<Reading, Problem>>) {
+    let goal = plan.goal.as_ref().map(|goal| match goal {
+        Goal::Latency { query, .. } | Goal::Throughput { query, .. } => query.as_str(),
+    });
+    let questions = goal.into_iter().chain(plan.query_metrics.iter().map(|(query, _)| &query[..]));
+    let answers = questions.map(async |query: &str| match &ctx.options.prometheus {
+        Some(prometheus) => prometheus.instant(query).await,
+        None => Err(Problem::Unreachable {
+            source: Source::Prometheus,
+            why: "no server is known: start the operator with --prometheus URL".to_owned(),
+        }),
+    });
+    let mut answers = futures::future::join_all(answers).await;
+    let objective = goal.is_some().then(|| answers.remove(0));
+    (objective, answers)
+}
+
+fn pod_inputs(pod: &PodRecord, used: Option<&PodUse>) -> PodInputs {
+    let container = |container: &ContainerRecord| {
+        let used = used
+            .and_then(|used| used.containers.iter().find(|(name, _, _)| *name == container.name));
+        ContainerInputs {
+            name: container.name.clone(),
+            cpu_request: container.cpu_request.unwrap_or(Millicores::new(0)),
+            memory_request: container.memory_request.unwrap_or(Bytes::new(0)),
+            cpu: used.and_then(|(_, cpu, _)| *cpu),
+            memory: used.and_then(|(_, _, memory)| *memory),
+        }
+    };
+    PodInputs {
+        name: pod.name.clone(),
+        started: pod.started,
+        is_ready: pod.ready_since.is_some(),
+        containers: pod.containers.iter().map(container).collect(),
+    }
+}

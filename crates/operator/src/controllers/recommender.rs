@@ -1,0 +1,460 @@
+//! The recommender: looks at every object at an interval, and at once when one was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, RwLock};
+
+use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::context::{Context, Key, now};
+use super::gather::{Usage, gather};
+use super::report::{About, time};
+use super::standing::{OtherAutoscalers, Refused, Standing, standing};
+use crate::api::{
+    ConditionReason, ConditionType, GROUP_VERSION, MultidimPodAutoscaler,
+    MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec,
+    MultidimPodAutoscalerStatus, Plan, Recommender as PlanRecommender,
+};
+use crate::guard::{PAUSE_ANNOTATION, Pause};
+use crate::recommend::{Engine, Outcome, from_text, to_text};
+
+/// Who owns the recommender's part of a status.
+const FIELD_MANAGER: &str = "homeostat-recommender";
+
+/// A status that says nothing new is written again after this long, so that its age shows
+/// that somebody looks.
+const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
+
+/// Recommends for every object.
+pub struct Recommender {
+    ctx: Arc<Context>,
+    /// What is remembered of each object. Each has its own lock, so that one that waits for a
+    /// slow server does not hold up another.
+    slots: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
+    surroundings: RwLock<Arc<Surroundings>>,
+}
+
+/// What one look at the cluster gives for all objects.
+#[derive(Default)]
+struct Surroundings {
+    usage: Usage,
+    others: OtherAutoscalers,
+}
+
+/// What is remembered of one object.
+#[derive(Default)]
+struct Slot {
+    /// Of which object and which version of its spec.
+    of: Option<(Option<String>, Option<i64>)>,
+    engine: Option<Engine>,
+    looked_at: Option<SimTime>,
+    written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
+    checkpointed_at: Option<SimTime>,
+}
+
+impl Recommender {
+    /// One that remembers nothing yet.
+    pub fn new(ctx: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { ctx, slots: Mutex::default(), surroundings: RwLock::default() })
+    }
+
+    /// Looks at objects for as long as the program runs.
+    pub async fn run(self: Arc<Self>, mut changes: UnboundedReceiver<Key>) {
+        let mut ticks = tokio::time::interval(self.ctx.options.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pass = None;
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {
+                    if self.ctx.is_leader() && pass.as_ref().is_none_or(|pass: &tokio::task::JoinHandle<()>| pass.is_finished()) {
+                        let this = self.clone();
+                        pass = Some(tokio::spawn(async move { this.pass().await }));
+                    } else if !self.ctx.is_leader() {
+                        // Whoever leads next goes on from the checkpoints; ours are of the past.
+                        self.forget();
+                    }
+                }
+                key = changes.recv() => {
+                    let Some(key) = key else { return };
+                    if self.ctx.is_leader() {
+                        let this = self.clone();
+                        tokio::spawn(async move { this.look(&key).await });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at every object once.
+    pub async fn pass(self: &Arc<Self>) {
+        let started = Instant::now();
+        let keys: Vec<Key> =
+            self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
+        let namespaces: BTreeSet<String> =
+            keys.iter().map(|(namespace, _)| namespace.clone()).collect();
+        let surroundings = Surroundings {
+            usage: Usage::of(&self.ctx, &namespaces).await,
+            others: OtherAutoscalers::of(&self.ctx).await,
+        };
+        *self.surroundings.write().expect("nobody panics while holding it") =
+            Arc::new(surroundings);
+        self.slots.lock().expect("nobody panics while holding it").retain(|key, _| {
+            let is_there = self.ctx.object(key).is_some();
+            if !is_there {
+                self.ctx.telemetry.forget(key);
+            }
+            is_there
+        });
+        let objects = keys.len();
+        let looks = keys.into_iter().map(|key| {
+            let this = self.clone();
+            tokio::spawn(async move { this.look(&key).await })
+        });
+        for look in looks.collect::<Vec<_>>() {
+            if look.await.is_err() {
+                self.ctx.telemetry.panicked();
+            }
+        }
+        self.ctx.telemetry.passed(objects, started.elapsed());
+    }
+
+    /// Writes down what is remembered of every object, before the program ends.
+    pub async fn checkpoint_all(&self) {
+        let slots: Vec<_> = {
+            let slots = self.slots.lock().expect("nobody panics while holding it");
+            slots.iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
+        };
+        for (key, slot) in slots {
+            let Some(object) = self.ctx.object(&key) else { continue };
+            let memory = slot.lock().await.engine.as_ref().map(|engine| memory_of(engine, now()));
+            if let (Ok(object), Some(memory)) = (&object.0, memory) {
+                self.checkpoint(object, memory).await;
+            }
+        }
+    }
+
+    fn forget(&self) {
+        self.slots.lock().expect("nobody panics while holding it").clear();
+    }
+
+    async fn look(&self, key: &Key) {
+        let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
+        let started = Instant::now();
+        let slot = {
+            let mut slots = self.slots.lock().expect("nobody panics while holding it");
+            slots.entry(key.clone()).or_default().clone()
+        };
+        let mut slot = slot.lock().await;
+        let Some(guarded) = self.ctx.object(key) else { return };
+        if guarded.meta().deletion_timestamp.is_some() {
+            return;
+        }
+        let about =
+            |previous| About { generation: guarded.meta().generation, previous, now: now() };
+        match &guarded.0 {
+            Ok(object) => {
+                let previous = object.status.clone().unwrap_or_default();
+                let about = about(&previous);
+                let status = match self.recommend(object, &mut slot, about.now).await {
+                    Ok(news) => about.recommended(
+                        &news.plan,
+                        &news.standing,
+                        &news.inputs,
+                        &news.outcome,
+                        news.fallen_back.as_ref(),
+                    ),
+                    Err(refused) => about.refused(&refused),
+                };
+                self.write(object, &mut slot, status, about.now).await;
+            }
+            Err(invalid) => {
+                let previous = MultidimPodAutoscalerStatus::default();
+                let about = about(&previous);
+                let refused = Refused::new(ConditionReason::InvalidSpec, invalid.error.clone());
+                let status = about.refused(&refused);
+                if slot
+                    .written
+                    .as_ref()
+                    .is_none_or(|(written, _)| written.conditions != status.conditions)
+                {
+                    self.patch_status(key, &status).await;
+                    slot.written = Some((status, about.now));
+                }
+            }
+        }
+        self.ctx.telemetry.reconciled(started.elapsed());
+    }
+
+    async fn recommend(
+        &self,
+        object: &MultidimPodAutoscaler,
+        slot: &mut Slot,
+        now: SimTime,
+    ) -> Result<News, Refused> {
+        let plan = Plan::try_new(&object.spec)
+            .map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
+        let surroundings =
+            self.surroundings.read().expect("nobody panics while holding it").clone();
+        let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
+        self.prepare(object, &plan, slot).await?;
+        let since = slot.looked_at.replace(now).unwrap_or(now);
+        let namespace = object.namespace().unwrap_or_default();
+        let inputs = gather(
+            &self.ctx,
+            &plan,
+            (&namespace, &standing.scaled),
+            &standing.pods,
+            &surroundings.usage,
+            (since, now),
+        )
+        .await;
+        let pause = self.pause(object).await;
+        let engine = slot.engine.as_mut().expect("it was prepared");
+        let outcome = engine.recommend(&inputs, pause).ok_or_else(|| {
+            let message = format!("{:?} has no pods to learn from yet", plan.target.name);
+            Refused::new(ConditionReason::NoPods, message)
+        })?;
+        let interval = self.ctx.options.checkpoint_interval;
+        let is_due = slot
+            .checkpointed_at
+            .is_none_or(|at| now.saturating_since(at).seconds() >= interval.as_secs_f64());
+        if is_due {
+            slot.checkpointed_at = Some(now);
+            let memory = memory_of(engine, now);
+            self.checkpoint(object, memory).await;
+        }
+        Ok(News { plan, standing, inputs, outcome, fallen_back: None })
+    }
+
+    /// Makes the engine of a plan: of a new version of the object it remembers what the one
+    /// before did, of an object not seen before what the checkpoint says.
+    async fn prepare(
+        &self,
+        object: &MultidimPodAutoscaler,
+        plan: &Plan,
+        slot: &mut Slot,
+    ) -> Result<(), Refused> {
+        let of = Some((object.uid(), object.meta().generation));
+        if slot.of == of && slot.engine.is_some() {
+            return Ok(());
+        }
+        let unavailable = |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
+        if matches!(plan.recommender, PlanRecommender::Policy(_) | PlanRecommender::External(..)) {
+            let name = plan.recommender.name();
+            let why = format!(
+                "spec.recommenders: {name:?} cannot be used by this version yet; use joint or hpa+vpa"
+            );
+            return Err(unavailable(why));
+        }
+        let mut engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+            .map_err(|error| unavailable(error.to_string()))?;
+        // Taken out first: an engine is not looked at by two, and does not wait for servers.
+        let before = slot.engine.take().map(|before| {
+            let mut memory = Snapshot::default();
+            before.save("engine", &mut memory);
+            (before.plan().recommender.name(), memory)
+        });
+        let memory = match before {
+            Some((name, memory)) => (name == plan.recommender.name()).then_some(memory),
+            None => self.read_checkpoint(object, plan).await,
+        };
+        if let Some(memory) = memory
+            && let Err(error) = engine.load("engine", &memory)
+        {
+            // What was remembered no longer fits: better to begin anew than not at all.
+            let note = format!("what was remembered cannot be read, beginning anew: {error}");
+            self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+            engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+                .map_err(|error| unavailable(error.to_string()))?;
+        }
+        slot.engine = Some(engine);
+        slot.of = of;
+        Ok(())
+    }
+
+    async fn pause(&self, object: &MultidimPodAutoscaler) -> Option<Pause> {
+        let value = object.annotations().get(PAUSE_ANNOTATION)?;
+        match Pause::read(value) {
+            Ok(pause) => Some(pause),
+            Err(unknown) => {
+                self.ctx.tell(object, true, "UnknownPause", &unknown.to_string()).await;
+                Some(Pause::All)
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        object: &MultidimPodAutoscaler,
+        slot: &mut Slot,
+        status: MultidimPodAutoscalerStatus,
+        now: SimTime,
+    ) {
+        let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
+        let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
+            is_old(*at) || without_times(written) != without_times(&status)
+        });
+        if !is_news || !self.patch_status(&key_of(object), &status).await {
+            return;
+        }
+        let previous = slot.written.take().map(|(written, _)| written);
+        let previous = previous.or_else(|| object.status.clone()).unwrap_or_default();
+        self.tell_of_conditions(object, &previous, &status).await;
+        slot.written = Some((status, now));
+    }
+
+    /// An event for every condition that turned or has another reason.
+    async fn tell_of_conditions(
+        &self,
+        object: &MultidimPodAutoscaler,
+        previous: &MultidimPodAutoscalerStatus,
+        status: &MultidimPodAutoscalerStatus,
+    ) {
+        for condition in &status.conditions {
+            let before = previous.conditions.iter().find(|before| before.type_ == condition.type_);
+            let turned = before.is_none_or(|before| {
+                before.status != condition.status || before.reason != condition.reason
+            });
+            self.ctx.telemetry.condition(&key_of(object), condition);
+            // To be limited is everyday life; only a change taken back is worth a word.
+            let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
+                && condition.reason != ConditionReason::Reverted.to_string();
+            let is_good_from_the_start = before.is_none() && condition.status != "False";
+            if turned && !is_everyday && !is_good_from_the_start {
+                let note = format!("{}: {}", condition.type_, condition.message);
+                let is_warning = condition.status == "False";
+                self.ctx.tell(object, is_warning, &condition.reason, &note).await;
+            }
+        }
+    }
+
+    async fn patch_status(
+        &self,
+        (namespace, name): &Key,
+        status: &MultidimPodAutoscalerStatus,
+    ) -> bool {
+        let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.ctx.client.clone(), namespace);
+        let change = serde_json::json!({
+            "apiVersion": GROUP_VERSION,
+            "kind": "MultidimPodAutoscaler",
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        match api.patch_status(name, &params, &Patch::Apply(change)).await {
+            Ok(_) => true,
+            Err(error) => {
+                self.ctx.telemetry.server_error("status", &error);
+                false
+            }
+        }
+    }
+
+    async fn checkpoint(
+        &self,
+        object: &MultidimPodAutoscaler,
+        spec: MultidimPodAutoscalerCheckpointSpec,
+    ) {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<MultidimPodAutoscalerCheckpoint> =
+            Api::namespaced(self.ctx.client.clone(), &namespace);
+        let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
+        // It goes with its object.
+        let owner: Option<OwnerReference> = object.controller_owner_ref(&());
+        checkpoint.metadata = ObjectMeta {
+            name: Some(object.name_any()),
+            owner_references: owner.map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        };
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let written = api.patch(&object.name_any(), &params, &Patch::Apply(&checkpoint)).await;
+        if let Err(error) = written {
+            self.ctx.telemetry.server_error("checkpoint", &error);
+        }
+    }
+
+    async fn read_checkpoint(
+        &self,
+        object: &MultidimPodAutoscaler,
+        plan: &Plan,
+    ) -> Option<Snapshot> {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<MultidimPodAutoscalerCheckpoint> =
+            Api::namespaced(self.ctx.client.clone(), &namespace);
+        let found = match api.get_opt(&object.name_any()).await {
+            Ok(found) => found?,
+            Err(error) => {
+                self.ctx.telemetry.server_error("checkpoint", &error);
+                return None;
+            }
+        };
+        // One of an object of the same name that is gone is not ours.
+        let is_ours =
+            found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
+        if !is_ours || found.spec.recommender != plan.recommender.name() {
+            return None;
+        }
+        match from_text(&found.spec.memory) {
+            Ok(memory) => Some(memory),
+            Err(error) => {
+                let note = format!("the checkpoint cannot be read, beginning anew: {error}");
+                self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+                None
+            }
+        }
+    }
+}
+
+/// What an engine remembers, to be written down.
+fn memory_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
+    let mut memory = Snapshot::default();
+    engine.save("engine", &mut memory);
+    MultidimPodAutoscalerCheckpointSpec {
+        taken_at: time(now),
+        recommender: engine.plan().recommender.name().to_owned(),
+        memory: to_text(&memory),
+    }
+}
+
+/// What a look at an object brought.
+struct News {
+    plan: Plan,
+    standing: Standing,
+    inputs: crate::recommend::Inputs,
+    outcome: Outcome,
+    fallen_back: Option<Refused>,
+}
+
+fn key_of(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// A status without the times and figures that change with every look.
+fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerStatus {
+    let mut status = status.clone();
+    status.recommended_at = None;
+    for metric in &mut status.current_metrics {
+        metric.measured_at = None;
+        metric.value = None;
+    }
+    if let Some(decision) = status.decisions.first_mut() {
+        decision.at = time(SimTime::ZERO);
+        decision.reasons.iter_mut().for_each(without_digits);
+    }
+    if let Some(alternatives) = &mut status.alternatives {
+        alternatives.reasons.iter_mut().for_each(without_digits);
+    }
+    for condition in &mut status.conditions {
+        without_digits(&mut condition.message);
+    }
+    status
+}
+
+/// Words tell of seconds that remain and of use that varies: only other words are news.
+fn without_digits(text: &mut String) {
+    text.retain(|c| !c.is_ascii_digit());
+}

@@ -1,0 +1,373 @@
+//! The updater: carries out what the status of an object says, no more and no faster than its
+//! limits of disruption allow.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use homeostat_core::{SimDuration, SimTime};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Duration, MissedTickBehavior};
+
+use super::context::{Context, Key, now};
+use super::gather::pods_of;
+use super::report::{sim_time, time};
+use crate::api::{
+    Acting, ConditionReason, ConditionType, GROUP_VERSION, Mode, MultidimPodAutoscaler,
+    MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus,
+};
+use crate::cluster::{PodRecord, read_selector};
+use crate::guard::{PAUSE_ANNOTATION, Pause};
+use crate::update::{
+    Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, next_pods, wanted_sizes,
+};
+
+/// Who owns the updater's part of a status.
+const FIELD_MANAGER: &str = "homeostat-updater";
+
+/// A recommendation older than this is not carried out: whoever made it no longer looks.
+const MOST_AGE: SimDuration = SimDuration::from_secs(180);
+
+const HOUR: SimDuration = SimDuration::from_secs(3600);
+
+/// Pods become ready and windows open without the object changing: it is looked at again.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Carries out recommendations.
+pub struct Updater {
+    ctx: Arc<Context>,
+    slots: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
+}
+
+/// What is remembered of one object. All of it can be lost: the status and the cluster say
+/// what was done.
+#[derive(Default)]
+struct Slot {
+    /// The recommendation whose number of pods was asked for last.
+    scaled_for: Option<SimTime>,
+    written: Option<Part>,
+}
+
+/// The updater's part of a status.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Part {
+    last_scale_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    rollout: RolloutStatus,
+}
+
+impl Updater {
+    /// One that has done nothing yet.
+    pub fn new(ctx: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { ctx, slots: Mutex::default() })
+    }
+
+    /// Carries out what statuses say for as long as the program runs.
+    pub async fn run(self: Arc<Self>, mut changes: UnboundedReceiver<Key>) {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let keys = tokio::select! {
+                _ = ticks.tick() => {
+                    let objects = self.ctx.objects.state();
+                    objects.iter().map(|object| (object.namespace().unwrap_or_default(), object.name_any())).collect()
+                }
+                key = changes.recv() => {
+                    let Some(key) = key else { return };
+                    vec![key]
+                }
+            };
+            if !self.ctx.is_leader() {
+                continue;
+            }
+            for key in keys {
+                let this = self.clone();
+                tokio::spawn(async move { this.look(&key).await });
+            }
+        }
+    }
+
+    async fn look(&self, key: &Key) {
+        let slot = {
+            let mut slots = self.slots.lock().expect("nobody panics while holding it");
+            slots.entry(key.clone()).or_default().clone()
+        };
+        // Somebody is at it already, and will be again soon.
+        let Ok(mut slot) = slot.try_lock() else { return };
+        let Some(guarded) = self.ctx.object(key) else {
+            self.slots.lock().expect("nobody panics while holding it").remove(key);
+            return;
+        };
+        let Ok(object) = &guarded.0 else { return };
+        let (Some(status), Ok(plan)) = (&object.status, Plan::try_new(&object.spec)) else {
+            return;
+        };
+        if object.meta().deletion_timestamp.is_some() {
+            return;
+        }
+        let work = Work { ctx: &self.ctx, object, status, plan: &plan, now: now() };
+        let part = work.carry_out(&mut slot).await;
+        if slot.written.as_ref() != Some(&part) && work.write(&part).await {
+            slot.written = Some(part);
+        }
+    }
+}
+
+/// One object at one moment.
+struct Work<'a> {
+    ctx: &'a Context,
+    object: &'a MultidimPodAutoscaler,
+    status: &'a MultidimPodAutoscalerStatus,
+    plan: &'a Plan,
+    now: SimTime,
+}
+
+impl Work<'_> {
+    async fn carry_out(&self, slot: &mut Slot) -> Part {
+        let mut part = Part {
+            last_scale_time: self.status.last_scale_time.clone(),
+            rollout: self.status.rollout.clone().unwrap_or_default(),
+        };
+        let (is_acting, reason, message) = match self.obstacle() {
+            Some((reason, message)) => (false, reason, message),
+            None => {
+                let scaled = self.scale(slot, &mut part).await;
+                let (is_acting, reason, message) = self.resize(&mut part).await;
+                match scaled {
+                    Err(message) => (false, ConditionReason::ServerUnavailable, message),
+                    Ok(()) => (is_acting, reason, message),
+                }
+            }
+        };
+        part.rollout.acting = Some(Acting { is_acting, reason: reason.to_string(), message });
+        part
+    }
+
+    /// What keeps this object from being touched at all.
+    fn obstacle(&self) -> Option<(ConditionReason, String)> {
+        if !matches!(self.plan.mode, Mode::Auto | Mode::Canary) {
+            let message = format!("mode {:?} changes nothing", self.plan.mode);
+            return Some((ConditionReason::NotInMode, message));
+        }
+        let ready = ConditionType::Ready.to_string();
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == ready);
+        let is_ready = ready.is_some_and(|ready| ready.status == "True");
+        let is_of_this_spec = self.status.observed_generation == self.object.meta().generation;
+        let made_at = self.status.recommended_at.as_ref().map(sim_time);
+        if !is_ready || !is_of_this_spec || made_at.is_none() {
+            let message = "there is no recommendation for the object as it is now".to_owned();
+            return Some((ConditionReason::NoRecommendation, message));
+        }
+        let age = self.now.saturating_since(made_at.unwrap_or(self.now));
+        if age > MOST_AGE {
+            let message = format!("the recommendation is {:.0}s old", age.seconds());
+            return Some((ConditionReason::NoRecommendation, message));
+        }
+        let pause = self.object.annotations().get(PAUSE_ANNOTATION);
+        if pause.is_some_and(|value| !matches!(Pause::read(value), Ok(Pause::In | Pause::Out))) {
+            let message = format!("annotation {PAUSE_ANNOTATION} pauses everything");
+            return Some((ConditionReason::Paused, message));
+        }
+        None
+    }
+
+    /// Asks for the recommended number of pods, once for every recommendation.
+    async fn scale(&self, slot: &mut Slot, part: &mut Part) -> Result<(), String> {
+        let made_at = self.status.recommended_at.as_ref().map(sim_time);
+        let (Some(current), Some(desired)) =
+            (self.status.current_replicas, self.status.desired_replicas)
+        else {
+            return Ok(());
+        };
+        if current == desired || slot.scaled_for == made_at {
+            return Ok(());
+        }
+        let namespace = self.object.namespace().unwrap_or_default();
+        let set = self.ctx.targets.set_replicas(&namespace, &self.plan.target, desired).await;
+        if let Err(error) = set {
+            self.ctx.telemetry.target_error(&error);
+            return Err(format!("the number of pods cannot be changed: {error}"));
+        }
+        slot.scaled_for = made_at;
+        part.last_scale_time = Some(time(self.now));
+        self.ctx.telemetry.rescaled(current, desired);
+        let why = self.status.decisions.first().map(|decision| decision.reasons.join("; "));
+        let note = format!("{current} -> {desired} pods: {}", why.unwrap_or_default());
+        self.ctx.tell(self.object, false, &ConditionReason::Rescaled.to_string(), &note).await;
+        Ok(())
+    }
+
+    /// Resizes or evicts as many pods as may be now.
+    async fn resize(&self, part: &mut Part) -> (bool, ConditionReason, String) {
+        let fine = |message: &str| (true, ConditionReason::AsPlanned, message.to_owned());
+        let wanted = wanted_sizes(self.status);
+        let selector = self.status.selector.as_deref().and_then(|text| read_selector(text).ok());
+        let (Some(wanted), Some(selector)) = (wanted, selector) else {
+            return fine("nothing is to be resized");
+        };
+        let namespace = self.object.namespace().unwrap_or_default();
+        let pods = pods_of(self.ctx, &namespace, &selector);
+        let views: Vec<PodView> = pods.iter().map(view).collect();
+        let mut rollout = Rollout {
+            evictions: part
+                .rollout
+                .evictions
+                .iter()
+                .map(sim_time)
+                .filter(|at| self.now.saturating_since(*at) < HOUR)
+                .collect(),
+            canary_since: part.rollout.canary_since.as_ref().map(sim_time),
+        };
+        let kept = ConditionType::ObjectiveKept.to_string();
+        let kept = self.status.conditions.iter().find(|condition| condition.type_ == kept);
+        let is_kept = kept.and_then(|kept| match &kept.status[..] {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        });
+        let inputs = NextPods {
+            now: self.now,
+            minute_of_week: minute_of_week(self.now),
+            plan: self.plan,
+            wanted: &wanted,
+            pods: &views,
+            replicas: self.status.desired_replicas.unwrap_or(views.len() as u32),
+            can_resize: self.ctx.capabilities().resizes_pods,
+            is_kept,
+            rollout: &rollout,
+        };
+        let (steps, mut blocked) = next_pods(&inputs);
+        let updated = inputs.updated();
+        let mut refused = None;
+        for step in &steps {
+            match apply(&self.ctx.client, &namespace, step, &wanted, &pods).await {
+                Ok(Applied::Done) => {
+                    if matches!(step, PodStep::Evict(_)) {
+                        rollout.evictions.push(self.now);
+                    }
+                    if self.plan.mode == Mode::Canary {
+                        rollout.canary_since.get_or_insert(self.now);
+                    }
+                    self.ctx.telemetry.resized(step);
+                }
+                // The budget of the cluster says no: the next look asks again.
+                Ok(Applied::BudgetSaysNo { why }) => {
+                    refused = Some(why);
+                    break;
+                }
+                Ok(Applied::Gone) => {}
+                Err(error) => {
+                    self.ctx.telemetry.server_error("resize", &error);
+                    refused = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        if updated == views.len() as u32 {
+            rollout.canary_since = None;
+        }
+        part.rollout = RolloutStatus {
+            updated,
+            outdated: views.len() as u32 - updated,
+            canary_since: rollout.canary_since.map(time),
+            evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
+            ..RolloutStatus::default()
+        };
+        if let Some(why) = refused {
+            return (false, ConditionReason::DisruptionLimited, why);
+        }
+        if !steps.is_empty() {
+            let note = format!("{} of {} pods get the recommended size", steps.len(), views.len());
+            self.ctx.tell(self.object, false, &ConditionReason::Resized.to_string(), &note).await;
+            blocked = None;
+        }
+        match blocked {
+            None => fine("changes are carried out"),
+            Some(blocked) => {
+                let reason = match blocked {
+                    Blocked::Mode | Blocked::InitialOnly | Blocked::CannotResize => {
+                        ConditionReason::NotInMode
+                    }
+                    Blocked::OutsideMaintenance => ConditionReason::OutsideMaintenance,
+                    Blocked::Canary { .. } => ConditionReason::CanaryWatched,
+                    Blocked::CanaryFailed => ConditionReason::ObjectiveBroken,
+                    Blocked::NotSizedAtBirth => ConditionReason::WebhookSilent,
+                    Blocked::Unavailable { .. }
+                    | Blocked::EvictionRate { .. }
+                    | Blocked::TooYoung => ConditionReason::DisruptionLimited,
+                };
+                (false, reason, blocked.to_string())
+            }
+        }
+    }
+
+    async fn write(&self, part: &Part) -> bool {
+        let name = self.object.name_any();
+        let namespace = self.object.namespace().unwrap_or_default();
+        let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.ctx.client.clone(), &namespace);
+        let status = MultidimPodAutoscalerStatus {
+            last_scale_time: part.last_scale_time.clone(),
+            rollout: Some(part.rollout.clone()),
+            ..MultidimPodAutoscalerStatus::default()
+        };
+        let change = serde_json::json!({
+            "apiVersion": GROUP_VERSION,
+            "kind": "MultidimPodAutoscaler",
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        match api.patch_status(&name, &params, &Patch::Apply(change)).await {
+            Ok(_) => true,
+            Err(error) => {
+                self.ctx.telemetry.server_error("status", &error);
+                false
+            }
+        }
+    }
+}
+
+fn view(pod: &PodRecord) -> PodView {
+    let sizes: Sizes = pod
+        .containers
+        .iter()
+        .map(|container| {
+            let size = (
+                container.cpu_request.unwrap_or_default(),
+                container.memory_request.unwrap_or_default(),
+            );
+            (container.name.clone(), size)
+        })
+        .collect();
+    PodView {
+        name: pod.name.clone(),
+        created: pod.started,
+        ready_since: pod.ready_since,
+        is_changing: pod.is_leaving,
+        was_sized: pod.was_sized,
+        sizes,
+    }
+}
+
+/// Minute of the week of a time, from Monday 00:00 UTC. The first of January 1970 was a
+/// Thursday.
+fn minute_of_week(at: SimTime) -> u32 {
+    const WEEK: u64 = 7 * 24 * 60;
+    const THURSDAY: u64 = 3 * 24 * 60;
+    let minutes = at.nanos() / 60_000_000_000;
+    ((minutes + THURSDAY) % WEEK) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_week_begins_on_monday() {
+        let at = |seconds: u64| minute_of_week(SimTime::from_nanos(seconds * 1_000_000_000));
+        // 2026-11-16 00:00:00 UTC is a Monday.
+        assert_eq!(at(1_794_787_200), 0);
+        assert_eq!(at(1_794_787_200 + 90), 1);
+        assert_eq!(at(1_794_787_200 - 60), 7 * 24 * 60 - 1);
+    }
+}

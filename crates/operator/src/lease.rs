@@ -1,0 +1,204 @@
+//! One of several copies leads, by a Lease of the cluster.
+//!
+//! Clocks of copies may differ, so nobody compares the times in the lease with its own: a
+//! lease is over when it has not *changed* for its length on the observer's own clock.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+/// How a lease is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseConfig {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who we are, different for every copy.
+    pub identity: String,
+    /// A lease that has not changed for this long is free.
+    pub length: Duration,
+    /// How often it is renewed, or looked at by those who wait.
+    pub renew: Duration,
+}
+
+impl LeaseConfig {
+    /// The usual times: a leader that dies is followed within ten seconds and two looks.
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            length: Duration::from_secs(10),
+            renew: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a copy does next about a lease that it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It takes or renews it.
+    Take,
+    /// It waits.
+    Wait,
+}
+
+/// What was seen of the lease, and when it last changed on our own clock.
+#[derive(Debug, Default)]
+struct Observed {
+    record: Option<(Option<String>, Option<Timestamp>)>,
+    changed_at: Option<Instant>,
+}
+
+impl Observed {
+    fn next(&mut self, config: &LeaseConfig, spec: &LeaseSpec, now: Instant) -> Next {
+        let record = (spec.holder_identity.clone(), spec.renew_time.as_ref().map(|time| time.0));
+        if self.record.as_ref() != Some(&record) {
+            self.record = Some(record);
+            self.changed_at = Some(now);
+        }
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        if holder.is_empty() || holder == config.identity {
+            return Next::Take;
+        }
+        let length = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let length = length.map_or(config.length, Duration::from_secs);
+        let is_over = self.changed_at.is_some_and(|changed| now.duration_since(changed) > length);
+        if is_over { Next::Take } else { Next::Wait }
+    }
+}
+
+/// Holds the lease as long as it can; the receiver says whether it leads. Whoever cannot renew
+/// for as long as the lease lasts no longer leads, whatever the server thinks.
+pub fn hold(client: Client, config: LeaseConfig) -> watch::Receiver<bool> {
+    let (leads, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        let api: Api<Lease> = Api::namespaced(client, &config.namespace);
+        let mut observed = Observed::default();
+        let mut renewed = Instant::now();
+        while !leads.is_closed() {
+            let holds = tokio::time::timeout(config.renew, attempt(&api, &config, &mut observed));
+            match holds.await {
+                Ok(Ok(true)) => {
+                    renewed = Instant::now();
+                    say(&leads, true);
+                }
+                Ok(Ok(false)) => say(&leads, false),
+                // Silence or refusal: the lease may still be ours.
+                Ok(Err(_)) | Err(_) => {
+                    if renewed.elapsed() >= config.length - config.renew {
+                        say(&leads, false);
+                    }
+                }
+            }
+            tokio::time::sleep(config.renew).await;
+        }
+    });
+    receiver
+}
+
+/// Says who leads, if that is news.
+fn say(leads: &watch::Sender<bool>, now: bool) {
+    leads.send_if_modified(|before| std::mem::replace(before, now) != now);
+}
+
+/// Takes or renews the lease, if it may; whether we hold it.
+async fn attempt(
+    api: &Api<Lease>,
+    config: &LeaseConfig,
+    observed: &mut Observed,
+) -> kube::Result<bool> {
+    let params = PostParams::default();
+    let Some(mut lease) = api.get_opt(&config.name).await? else {
+        let lease = Lease {
+            metadata: ObjectMeta { name: Some(config.name.clone()), ..ObjectMeta::default() },
+            spec: Some(ours(config, None)),
+        };
+        return won(api.create(&params, &lease).await);
+    };
+    let spec = lease.spec.take().unwrap_or_default();
+    if observed.next(config, &spec, Instant::now()) == Next::Wait {
+        return Ok(false);
+    }
+    lease.spec = Some(ours(config, Some(&spec)));
+    // The version that was read goes along: of two who take at once, one is refused.
+    won(api.replace(&config.name, &params, &lease).await)
+}
+
+fn won<T>(written: kube::Result<T>) -> kube::Result<bool> {
+    match written {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn ours(config: &LeaseConfig, before: Option<&LeaseSpec>) -> LeaseSpec {
+    let now = MicroTime(Timestamp::now());
+    let is_ours =
+        before.is_some_and(|spec| spec.holder_identity.as_ref() == Some(&config.identity));
+    let acquired = before.filter(|_| is_ours).and_then(|spec| spec.acquire_time.clone());
+    let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    LeaseSpec {
+        holder_identity: Some(config.identity.clone()),
+        lease_duration_seconds: Some(config.length.as_secs().try_into().unwrap_or(i32::MAX)),
+        acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+        renew_time: Some(now),
+        lease_transitions: Some(if is_ours { transitions } else { transitions + 1 }),
+        ..LeaseSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(holder: &str, renewed: i64) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(10),
+            renew_time: Some(MicroTime(Timestamp::from_second(renewed).expect("a time"))),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_lease_is_over_when_it_has_not_changed_for_its_length() {
+        let config = LeaseConfig::new("system", "operator", "b");
+        let mut observed = Observed::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        // The times in the lease are of another clock, years away: they say nothing.
+        assert_eq!(observed.next(&config, &spec("a", 1), at(0)), Next::Wait);
+        assert_eq!(observed.next(&config, &spec("a", 1), at(9)), Next::Wait);
+        assert_eq!(observed.next(&config, &spec("a", 3), at(10)), Next::Wait);
+        assert_eq!(observed.next(&config, &spec("a", 3), at(20)), Next::Wait);
+        assert_eq!(observed.next(&config, &spec("a", 3), at(21)), Next::Take);
+    }
+
+    #[test]
+    fn a_lease_that_is_ours_or_nobodys_is_taken() {
+        let config = LeaseConfig::new("system", "operator", "b");
+        let now = Instant::now();
+        assert_eq!(Observed::default().next(&config, &spec("b", 1), now), Next::Take);
+        assert_eq!(Observed::default().next(&config, &spec("", 1), now), Next::Take);
+        assert_eq!(Observed::default().next(&config, &LeaseSpec::default(), now), Next::Take);
+    }
+
+    #[test]
+    fn transitions_count_changes_of_the_holder_only() {
+        let config = LeaseConfig::new("system", "operator", "b");
+        assert_eq!(ours(&config, None).lease_transitions, Some(1));
+        let taken = ours(&config, Some(&spec("a", 1)));
+        assert_eq!(taken.lease_transitions, Some(1));
+        let renewed = ours(&config, Some(&taken));
+        assert_eq!(renewed.lease_transitions, Some(1));
+        assert_eq!(renewed.acquire_time, taken.acquire_time);
+    }
+}

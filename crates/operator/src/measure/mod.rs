@@ -1,0 +1,12 @@
+//! What is known of a workload: numbers with the time and the place they come from, and
+//! whether they may be believed.
+
+mod pod_metrics;
+mod prometheus;
+mod reading;
+mod trust;
+
+pub use pod_metrics::{PodUse, pod_metrics};
+pub use prometheus::{AddressError, Prometheus, PrometheusAddress};
+pub use reading::{Problem, Reading, Source};
+pub use trust::{Trust, TrustConfig, TrustMemory, Verdict};

@@ -1,0 +1,250 @@
+//! Questions to a Prometheus server.
+
+use std::time::Duration;
+
+use homeostat_core::SimTime;
+use kube::{Client, Config};
+use serde::Deserialize;
+
+use super::reading::{Problem, Reading, Source};
+
+/// A Prometheus server.
+#[derive(Clone)]
+pub struct Prometheus {
+    client: Client,
+    /// What stands before `/api/v1` in its address.
+    prefix: String,
+    timeout: Duration,
+}
+
+/// Where a Prometheus server is, and how to be let in.
+#[derive(Debug, Clone, Default)]
+pub struct PrometheusAddress {
+    /// Its address, such as `http://prometheus.monitoring.svc:9090`.
+    pub url: String,
+    /// Certificates of its authority, as DER; the system's own if empty.
+    pub authorities: Vec<Vec<u8>>,
+    /// A token, if it asks for one.
+    pub token: Option<String>,
+    /// How long it may take to answer.
+    pub timeout: Duration,
+}
+
+/// An address that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// It is none.
+    #[error("{url:?} is no address: use http://HOST:PORT or https://HOST:PORT")]
+    NotAnAddress {
+        /// What was given.
+        url: String,
+    },
+    /// No client could be made for it.
+    #[error("no connection to {url} can be made: {why}")]
+    Unusable {
+        /// What was given.
+        url: String,
+        /// Why.
+        why: Box<kube::Error>,
+    },
+}
+
+impl Prometheus {
+    /// A server at an address; nothing is asked yet.
+    pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
+        let url = address.url.trim_end_matches('/');
+        let refused = || AddressError::NotAnAddress { url: url.to_owned() };
+        let uri: http::Uri = url.parse().map_err(|_| refused())?;
+        if uri.host().is_none() || !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(refused());
+        }
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        // The client of the cluster speaks TLS, knows tokens and keeps connections: it does
+        // for any other server as well.
+        let mut config = Config::new(uri);
+        if !address.authorities.is_empty() {
+            config.root_cert = Some(address.authorities.clone());
+        }
+        config.auth_info.token = address.token.clone().map(Into::into);
+        config.connect_timeout = Some(address.timeout);
+        config.default_retry = false;
+        let unusable = |why| AddressError::Unusable { url: url.to_owned(), why: Box::new(why) };
+        let client = Client::try_from(config).map_err(unusable)?;
+        Ok(Self { client, prefix, timeout: address.timeout })
+    }
+
+    /// One number, as of now.
+    pub async fn instant(&self, query: &str) -> Result<Reading, Problem> {
+        let answer = self.ask("query", &[("query", query)]).await?;
+        read_instant(&answer)
+    }
+
+    /// One series of numbers between two times, a number at each step.
+    pub async fn range(
+        &self,
+        query: &str,
+        from: SimTime,
+        to: SimTime,
+        step: Duration,
+    ) -> Result<Vec<(SimTime, f64)>, Problem> {
+        let time = |time: SimTime| format!("{:.3}", time.nanos() as f64 / 1e9);
+        let (start, end) = (time(from), time(to));
+        let step = format!("{:.3}", step.as_secs_f64());
+        let fields =
+            [("query", query), ("start", &start[..]), ("end", &end[..]), ("step", &step[..])];
+        read_range(&self.ask("query_range", &fields).await?)
+    }
+
+    async fn ask(&self, what: &str, fields: &[(&str, &str)]) -> Result<String, Problem> {
+        let unreachable =
+            |why: String| Problem::Unreachable { source: Source::Prometheus, why: brief(&why) };
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = http::Request::post(format!("{}/api/v1/{what}", self.prefix))
+            .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(body.into_bytes())
+            .map_err(|why| unreachable(why.to_string()))?;
+        let answer = tokio::time::timeout(self.timeout, self.client.request_text(request));
+        match answer.await {
+            Ok(Ok(text)) => Ok(text),
+            Ok(Err(why)) => Err(unreachable(why.to_string())),
+            Err(_) => {
+                let seconds = self.timeout.as_secs_f64();
+                Err(unreachable(format!("no answer within {seconds} s")))
+            }
+        }
+    }
+}
+
+/// The first line of a message, and not too much of it: it goes into the status.
+fn brief(message: &str) -> String {
+    message.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+#[derive(Deserialize)]
+struct Answer<T> {
+    data: Option<T>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
+enum Instant {
+    Vector(Vec<VectorSample>),
+    Scalar(Sample),
+    Matrix(serde::de::IgnoredAny),
+    String(serde::de::IgnoredAny),
+}
+
+/// Time in seconds and value as text: JSON has no infinity.
+type Sample = (f64, String);
+
+#[derive(Deserialize)]
+struct VectorSample {
+    value: Sample,
+}
+
+#[derive(Deserialize)]
+struct Matrix {
+    result: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    values: Vec<Sample>,
+}
+
+fn data<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Problem> {
+    let unusable = |why: String| Problem::Unreachable { source: Source::Prometheus, why };
+    let answer: Answer<T> = serde_json::from_str(text).map_err(|why| {
+        unusable(format!("its answer is none of Prometheus: {}", brief(&why.to_string())))
+    })?;
+    answer.data.ok_or_else(|| unusable(brief(&answer.error.unwrap_or_default())))
+}
+
+fn read_instant(text: &str) -> Result<Reading, Problem> {
+    let sample = match data(text)? {
+        Instant::Scalar(sample) => sample,
+        Instant::Vector(mut samples) => match samples.len() {
+            0 => return Err(Problem::Missing { source: Source::Prometheus }),
+            1 => samples.remove(0).value,
+            series => return Err(Problem::Ambiguous { series }),
+        },
+        Instant::Matrix(_) | Instant::String(_) => {
+            let why = "the query does not answer with a number".to_owned();
+            return Err(Problem::Unreachable { source: Source::Prometheus, why });
+        }
+    };
+    let (at, value) = number(&sample)?;
+    Ok(Reading { value, at, source: Source::Prometheus })
+}
+
+fn read_range(text: &str) -> Result<Vec<(SimTime, f64)>, Problem> {
+    let mut matrix: Matrix = data(text)?;
+    match matrix.result.len() {
+        0 => Err(Problem::Missing { source: Source::Prometheus }),
+        1 => matrix.result.remove(0).values.iter().map(number).collect(),
+        series => Err(Problem::Ambiguous { series }),
+    }
+}
+
+fn number((seconds, value): &Sample) -> Result<(SimTime, f64), Problem> {
+    // Prometheus writes NaN and +Inf as Rust reads them.
+    let value: f64 = value.parse().unwrap_or(f64::NAN);
+    let nanos = (seconds.max(0.0) * 1e9) as u64;
+    Ok((SimTime::from_nanos(nanos), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instant(text: &str) -> Result<(f64, f64), String> {
+        let reading = read_instant(text).map_err(|problem| problem.to_string())?;
+        Ok((reading.at.seconds(), reading.value))
+    }
+
+    #[test]
+    fn one_number_is_read_from_a_vector_and_from_a_scalar() {
+        let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"job":"checkout"},"value":[1700000000.5,"0.25"]}]}}"#;
+        assert_eq!(instant(vector), Ok((1_700_000_000.5, 0.25)));
+        let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[12,"3"]}}"#;
+        assert_eq!(instant(scalar), Ok((12.0, 3.0)));
+        let infinite =
+            r#"{"status":"success","data":{"resultType":"scalar","result":[12,"+Inf"]}}"#;
+        assert_eq!(instant(infinite), Ok((12.0, f64::INFINITY)));
+    }
+
+    #[test]
+    fn answers_without_one_number_say_what_they_are() {
+        let check = |text: &str, expect: &str| {
+            let refused = instant(text).expect_err(text);
+            assert!(refused.contains(expect), "{refused}");
+        };
+        check(r#"{"data":{"resultType":"vector","result":[]}}"#, "has no such number");
+        let two = r#"{"data":{"resultType":"vector","result":[
+            {"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"2"]}]}}"#;
+        check(two, "answers with 2 series");
+        check(r#"{"data":{"resultType":"matrix","result":[]}}"#, "does not answer with a number");
+        check(r#"{"status":"error","error":"parse error: unexpected end"}"#, "parse error");
+        check("<html>", "none of Prometheus");
+    }
+
+    #[test]
+    fn a_range_is_one_series() {
+        let text = r#"{"data":{"resultType":"matrix","result":[
+            {"metric":{},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
+        let points = read_range(text).expect("one series");
+        assert_eq!(points.len(), 2);
+        assert!(points[1].1.is_nan());
+    }
+
+    #[test]
+    fn an_address_is_refused_by_name() {
+        for url in ["", "prometheus:9090", "ftp://prometheus", "http://"] {
+            let address = PrometheusAddress { url: url.to_owned(), ..PrometheusAddress::default() };
+            let refused = Prometheus::new(&address).err().expect(url).to_string();
+            assert!(refused.contains("is no address"), "{refused}");
+        }
+    }
+}

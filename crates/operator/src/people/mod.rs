@@ -1,0 +1,7 @@
+//! What people read: why an object is as it is, and how it came to be so.
+
+mod explain;
+mod words;
+
+pub use explain::{explain, history};
+pub use words::{age, plain, table};

@@ -1,0 +1,60 @@
+//! Words for a terminal.
+
+use k8s_openapi::jiff::Timestamp;
+
+/// Text of others without anything that a terminal would obey: names and answers of servers
+/// are not ours.
+pub fn plain(text: &str) -> String {
+    let escape = |c: char| {
+        if c.is_control() { c.escape_default().collect::<String>() } else { c.to_string() }
+    };
+    text.chars().map(escape).collect()
+}
+
+/// How long ago, as people say it: `8s`, `5m`, `3h`, `2d`.
+pub fn age(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second() - at.as_second();
+    match seconds {
+        ..0 => format!("{}s ahead", -seconds),
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Columns that line up, two spaces between them.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_others_reaches_the_terminal_as_a_command() {
+        assert_eq!(plain("a\u{1b}[31mred\nb"), "a\\u{1b}[31mred\\nb");
+        assert_eq!(plain("größe 3 €"), "größe 3 €");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let at = |seconds: i64| Timestamp::from_second(1000 + seconds).expect("a time");
+        let words: Vec<_> =
+            [0, 119, 120, 7200, 200_000].iter().map(|s| age(at(0), at(*s))).collect();
+        assert_eq!(words, ["0s", "119s", "2m", "2h", "2d"]);
+        assert_eq!(age(at(5), at(0)), "5s ahead");
+    }
+}

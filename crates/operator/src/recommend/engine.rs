@@ -1,0 +1,393 @@
+//! One object's recommender with everything that it remembers.
+
+use std::collections::BTreeMap;
+
+use homeostat_core::{
+    Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimTime, Snapshot,
+};
+use homeostat_decide::{
+    Allocation, AllocationBounds, Decision, GuardrailMemory, Guardrails, GuardrailsConfig, Hpa,
+    HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, Observation, Policy, Proposal, Reason,
+    ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig, decide,
+};
+
+use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
+use super::split::{ContainerShare, split};
+use crate::api::{Goal, Mode, Plan, Recommender};
+use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
+use crate::measure::{Reading, Trust, TrustConfig, TrustMemory, Verdict};
+
+/// What an object should have, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The decision for a pod and their number, with every reason.
+    pub decision: Decision,
+    /// Every reason in words: the recommender's, the guardrails', then ours.
+    pub reasons: Vec<String>,
+    /// What each container should request.
+    pub containers: BTreeMap<String, (Millicores, Bytes)>,
+    /// What it would be if nothing had a bound.
+    pub uncapped_containers: BTreeMap<String, (Millicores, Bytes)>,
+    /// Whether the numbers are believed.
+    pub verdict: Verdict,
+    /// Whether the objective is kept; none if it is not known.
+    pub is_kept: Option<bool>,
+    /// Pods that the horizontal autoscaler would ask for by itself.
+    pub hpa_replicas: Option<u32>,
+    /// CPU and memory that the vertical autoscaler would give a pod by itself.
+    pub vpa_size: Option<(Millicores, Bytes)>,
+    /// Why those two.
+    pub alternative_reasons: Vec<String>,
+    /// Whether a guardrail stands between recommendation and outcome.
+    pub is_limited: bool,
+    /// Whether a change was taken back.
+    pub is_reverted: bool,
+}
+
+/// One object's recommender.
+pub struct Engine {
+    plan: Plan,
+    trust: TrustConfig,
+    policy: Box<dyn Policy>,
+    memory: GuardrailMemory,
+    trust_memory: TrustMemory,
+    breaker: Breaker,
+    canary: Canary,
+    hpa: Hpa,
+    vpa: Vpa,
+    /// The history of each container, to divide a pod by.
+    containers: BTreeMap<String, Vpa>,
+}
+
+impl Engine {
+    /// The engine of a plan; `learned` is the policy of recommenders that bring their own.
+    pub fn new(
+        plan: Plan,
+        trust: TrustConfig,
+        learned: Option<Box<dyn Policy>>,
+    ) -> homeostat_decide::Result<Self> {
+        let metrics = hpa_metrics(&plan);
+        let (min_replicas, max_replicas) = (plan.replicas.low(), plan.replicas.high());
+        let behavior = plan.behavior.clone().unwrap_or_default();
+        let hpa = HpaConfig {
+            metrics: if metrics.is_empty() {
+                HpaConfig::default().metrics
+            } else {
+                metrics.clone()
+            },
+            min_replicas,
+            max_replicas,
+            behavior,
+            ..HpaConfig::default()
+        };
+        let policy: Box<dyn Policy> = match (&plan.recommender, learned) {
+            (_, Some(learned)) => learned,
+            (Recommender::HpaVpa, None) => {
+                Box::new(HpaVpaConfig { hpa: hpa.clone(), vpa: VpaConfig::default() }.build()?)
+            }
+            (Recommender::Joint | Recommender::Policy(_) | Recommender::External(..), None) => {
+                Box::new(joint(&plan, &metrics).build()?)
+            }
+        };
+        Ok(Self {
+            trust,
+            policy,
+            memory: GuardrailMemory::default(),
+            trust_memory: TrustMemory::default(),
+            breaker: Breaker::default(),
+            canary: Canary::default(),
+            hpa: hpa.build()?,
+            vpa: VpaConfig::default().build()?,
+            containers: BTreeMap::new(),
+            plan,
+        })
+    }
+
+    /// The plan that it was made for.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What the workload should have now; none while it has no pods to learn from.
+    pub fn recommend(&mut self, inputs: &Inputs, pause: Option<Pause>) -> Option<Outcome> {
+        let from = inputs.allocation()?;
+        let judged = inputs.judge(&self.plan, &self.trust);
+        let verdict = self.trust_memory.judge(
+            &self.trust,
+            inputs.now,
+            judged.use_problems.clone(),
+            judged.other_problems.clone(),
+        );
+        let obs = judged.observation(inputs, &self.plan, from);
+        let is_kept = judged.objective.map(|figure| match self.plan.goal {
+            Some(Goal::Throughput { threshold, .. }) => figure >= threshold,
+            _ => obs.latency.is_some_and(|latency| latency <= obs.slo.threshold()),
+        });
+        let (hpa_replicas, vpa_size, alternative_reasons) = self.alternatives(&obs);
+        self.learn_containers(inputs.now, &judged);
+
+        let guardrails = self.guardrails(inputs);
+        let trust = verdict.trust;
+        let mut limited = Limited { inner: self.policy.as_mut(), trust };
+        let mut decision = decide(&mut limited, &guardrails, &mut self.memory, &obs);
+        let mut reasons: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        for (name, problem) in &verdict.problems {
+            reasons.push(format!("{name}: {problem}"));
+        }
+
+        let mut applied = decision.applied;
+        let (watch, hold) = self.plan.breaker;
+        let mut is_reverted = false;
+        // What is only recommended cannot have hurt anybody.
+        if matches!(self.plan.mode, Mode::Auto | Mode::Canary) {
+            let breaker = BreakerConfig { watch, hold };
+            let (left, why) = self.breaker.review(&breaker, inputs.now, is_kept, &from, &applied);
+            is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
+            reasons.extend(why.map(|why| why.to_string()));
+            applied = guardrails.config().bounds.clamp(&left);
+        }
+        if self.plan.mode == Mode::Canary {
+            let (left, why) =
+                self.canary.limit(self.plan.canary, inputs.now, is_kept, &from, &applied);
+            reasons.extend(why.map(|why| why.to_string()));
+            applied = left;
+        }
+        if let Some(pause) = pause {
+            let left = pause.limit(&from, &applied);
+            if left != applied {
+                reasons.push(format!("paused by annotation: {pause:?}").to_lowercase());
+            }
+            applied = left;
+        }
+        let is_limited = applied != decision.proposed;
+        decision.applied = applied;
+        let shares = self.shares(inputs);
+        let containers = split(&self.plan, &applied, &shares, true);
+        let uncapped_containers = split(&self.plan, &decision.proposed, &shares, false);
+        Some(Outcome {
+            decision,
+            reasons,
+            containers,
+            uncapped_containers,
+            verdict,
+            is_kept,
+            hpa_replicas,
+            vpa_size,
+            alternative_reasons,
+            is_limited,
+            is_reverted,
+        })
+    }
+
+    /// What Kubernetes' two autoscalers would do, each by itself.
+    fn alternatives(
+        &mut self,
+        obs: &Observation,
+    ) -> (Option<u32>, Option<(Millicores, Bytes)>, Vec<String>) {
+        let horizontal = self.hpa.propose(obs);
+        let vertical = self.vpa.propose(obs);
+        let words = horizontal.reasons.iter().map(|reason| format!("hpa: {reason}"));
+        let words = words.chain(vertical.reasons.iter().map(|reason| format!("vpa: {reason}")));
+        let is_known = !horizontal
+            .reasons
+            .iter()
+            .any(|reason| matches!(reason, Reason::MetricUnavailable { .. }));
+        let size = Millicores::from_cores(vertical.cpu_cores).ok();
+        let size = size.map(|cpu| (cpu, Bytes::new(vertical.memory_bytes as u64)));
+        (is_known.then_some(horizontal.replicas as u32), size, words.collect())
+    }
+
+    /// Bounds of a pod: the sum of those of its containers, and what is not sized as it is.
+    fn guardrails(&self, inputs: &Inputs) -> Guardrails {
+        let containers = inputs.pods.first().map_or(&[][..], |pod| &pod.containers);
+        let (mut cpu, mut memory) = ((0, 0), (0, 0));
+        for container in containers {
+            let plan = self.plan.container(&container.name);
+            let request = container.cpu_request.millicores();
+            let (low, high) = plan.cpu.map_or((request, request), |cpu| {
+                (cpu.low().millicores(), cpu.high().millicores())
+            });
+            cpu = (cpu.0 + low, cpu.1 + high);
+            let request = container.memory_request.bytes();
+            let (low, high) = plan
+                .memory
+                .map_or((request, request), |memory| (memory.low().bytes(), memory.high().bytes()));
+            memory = (memory.0 + low, memory.1 + high);
+        }
+        let bounds = AllocationBounds {
+            replicas: self.plan.replicas,
+            cpu: at_least_one(cpu, Millicores::new),
+            memory: at_least_one(memory, Bytes::new),
+        };
+        let double = ReplicaStep { absolute: 4, relative: Fraction::ONE };
+        let half = ReplicaStep { absolute: 1, relative: Fraction::from_percent(50) };
+        let config = GuardrailsConfig {
+            replica_step: Step { up: Some(double), down: Some(half) },
+            ..GuardrailsConfig::bounds_only(bounds)
+        };
+        config.build().expect("bounds above zero and steps above zero")
+    }
+
+    /// Feeds each container's own history.
+    fn learn_containers(&mut self, now: SimTime, judged: &Judged) {
+        let mut seen: BTreeMap<&str, Vec<(&PodInputs, &ContainerInputs)>> = BTreeMap::new();
+        for pod in &judged.pods {
+            for container in &pod.containers {
+                seen.entry(&container.name).or_default().push((pod, container));
+            }
+        }
+        self.containers.retain(|name, _| seen.contains_key(name.as_str()));
+        for (name, replicas) in seen {
+            let history = self
+                .containers
+                .entry(name.to_owned())
+                .or_insert_with(|| VpaConfig::default().build().expect("defaults are valid"));
+            let first = replicas[0].1;
+            let allocation = Allocation {
+                replicas: replicas.len() as u32,
+                cpu: first.cpu_request,
+                memory: first.memory_request,
+            };
+            let value = |reading: Option<Reading>| reading.map(|reading| reading.value);
+            let sample = |(pod, container): &(&PodInputs, &ContainerInputs)| ReplicaSample {
+                started: pod.started,
+                is_ready: pod.is_ready,
+                cpu_cores: value(container.cpu),
+                memory: value(container.memory).map(|bytes| Bytes::new(bytes as u64)),
+            };
+            let samples: Vec<_> = replicas.iter().map(sample).collect();
+            history.observe_use(now, &allocation, 0, &samples);
+        }
+    }
+
+    fn shares(&self, inputs: &Inputs) -> BTreeMap<String, ContainerShare> {
+        let containers = inputs.pods.first().map_or(&[][..], |pod| &pod.containers);
+        let share = |container: &ContainerInputs| {
+            let history = self.containers.get(&container.name);
+            let need = history.map_or((None, None), Vpa::need);
+            let share = ContainerShare {
+                cpu_request: container.cpu_request,
+                memory_request: container.memory_request,
+                cpu_need: need.0,
+                memory_need: need.1,
+            };
+            (container.name.clone(), share)
+        };
+        containers.iter().map(share).collect()
+    }
+}
+
+/// A policy as far as its numbers are believed.
+struct Limited<'a> {
+    inner: &'a mut dyn Policy,
+    trust: Trust,
+}
+
+impl Policy for Limited<'_> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn propose(&mut self, obs: &Observation) -> Proposal {
+        let present = Proposal::keep(&obs.allocation);
+        match self.trust {
+            Trust::Full => self.inner.propose(obs),
+            // The policy is not asked: it must not learn from numbers that are not believed.
+            Trust::Hold { remaining } => present.because(Reason::NotBelieved { remaining }),
+            Trust::Blind => present.because(Reason::TelemetryMissing { figure: "CPU use" }),
+            Trust::UseOnly => {
+                let proposal = self.inner.propose(obs);
+                Proposal {
+                    replicas: proposal.replicas.max(present.replicas),
+                    cpu_cores: proposal.cpu_cores.max(present.cpu_cores),
+                    memory_bytes: proposal.memory_bytes.max(present.memory_bytes),
+                    reasons: proposal.reasons,
+                }
+                .because(Reason::ScaleDownUncertain)
+            }
+        }
+    }
+}
+
+impl Persist for Limited<'_> {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.inner.save(name, out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        self.inner.load(name, from)
+    }
+}
+
+/// What an engine remembers, so that a restart loses nothing.
+impl Persist for Engine {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.policy.save(&format!("{name}/policy"), out);
+        self.memory.save(&format!("{name}/guardrails"), out);
+        self.trust_memory.save(&format!("{name}/trust"), out);
+        self.breaker.save(&format!("{name}/breaker"), out);
+        self.canary.save(&format!("{name}/canary"), out);
+        self.hpa.save(&format!("{name}/hpa"), out);
+        self.vpa.save(&format!("{name}/vpa"), out);
+        for (container, history) in &self.containers {
+            history.save(&format!("{name}/containers/{container}"), out);
+        }
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        self.policy.load(&format!("{name}/policy"), from)?;
+        self.memory.load(&format!("{name}/guardrails"), from)?;
+        self.trust_memory.load(&format!("{name}/trust"), from)?;
+        self.breaker.load(&format!("{name}/breaker"), from)?;
+        self.canary.load(&format!("{name}/canary"), from)?;
+        self.hpa.load(&format!("{name}/hpa"), from)?;
+        self.vpa.load(&format!("{name}/vpa"), from)?;
+        let prefix = format!("{name}/containers/");
+        let names: std::collections::BTreeSet<String> = from
+            .iter()
+            .filter_map(|(array, _)| array.strip_prefix(&prefix)?.split('/').next())
+            .map(str::to_owned)
+            .collect();
+        self.containers.clear();
+        for container in names {
+            let mut history = VpaConfig::default().build().expect("defaults are valid");
+            history.load(&format!("{prefix}{container}"), from)?;
+            self.containers.insert(container, history);
+        }
+        Ok(())
+    }
+}
+
+/// The plan's metrics, queries after use.
+fn hpa_metrics(plan: &Plan) -> Vec<HpaMetric> {
+    let queries = plan.query_metrics.iter().enumerate();
+    let queries = queries.map(|(index, (_, target))| HpaMetric::Query { index, target: *target });
+    plan.resource_metrics.iter().copied().chain(queries).collect()
+}
+
+/// The default recommender. A target of CPU use that somebody wrote down is kept; without one
+/// the level is learnt from the objective.
+fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
+    let fixed_fill = metrics.iter().find_map(|metric| match metric {
+        HpaMetric::CpuUtilization { target_percent } => Some(*target_percent),
+        _ => None,
+    });
+    let is_cpu = |metric: &&HpaMetric| matches!(metric, HpaMetric::CpuUtilization { .. });
+    let default = JointConfig::default();
+    JointConfig {
+        fixed_fill,
+        metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
+        min_replicas: plan.replicas.low(),
+        max_replicas: plan.replicas.high(),
+        behavior: plan.behavior.clone().unwrap_or(default.behavior),
+        ..default
+    }
+}
+
+/// Bounds without zero: a pod without CPU or memory would never answer.
+fn at_least_one<T: Copy + PartialOrd + std::fmt::Display>(
+    (low, high): (u64, u64),
+    unit: fn(u64) -> T,
+) -> Bounds<T> {
+    Bounds::try_new(unit(low.max(1)), unit(high.max(low).max(1))).expect("low is not above high")
+}

@@ -1,0 +1,215 @@
+//! What a controller knows of a workload at one moment.
+
+use homeostat_core::{Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
+use homeostat_decide::{Allocation, Observation, ReplicaSample};
+
+use crate::api::{Goal, Plan};
+use crate::measure::{Problem, Reading, Source, TrustConfig};
+
+/// What is known of a workload at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inputs {
+    /// Now.
+    pub now: SimTime,
+    /// Time that the numbers are means of.
+    pub window: SimDuration,
+    /// Pods that the workload asks for.
+    pub replicas: u32,
+    /// Its pods.
+    pub pods: Vec<PodInputs>,
+    /// Containers killed for want of memory since the last moment.
+    pub oom_kills: u32,
+    /// Why no use is known at all, if so.
+    pub use_problem: Option<Problem>,
+    /// The objective's figure; none if the object has no objective.
+    pub objective: Option<Result<Reading, Problem>>,
+    /// Answers of the plan's queries, in their order.
+    pub queries: Vec<Result<Reading, Problem>>,
+}
+
+/// One pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodInputs {
+    /// Its name.
+    pub name: String,
+    /// When it started.
+    pub started: SimTime,
+    /// Whether it serves.
+    pub is_ready: bool,
+    /// Its containers.
+    pub containers: Vec<ContainerInputs>,
+}
+
+/// One container of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerInputs {
+    /// Its name.
+    pub name: String,
+    /// CPU that it requests.
+    pub cpu_request: Millicores,
+    /// Memory that it requests.
+    pub memory_request: Bytes,
+    /// Cores that it uses.
+    pub cpu: Option<Reading>,
+    /// Bytes that it uses.
+    pub memory: Option<Reading>,
+}
+
+/// Inputs of which every number was judged.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judged {
+    /// What is wrong with use.
+    pub(super) use_problems: Vec<(String, Problem)>,
+    /// What is wrong with the objective and the queries.
+    pub(super) other_problems: Vec<(String, Problem)>,
+    /// Pods whose numbers are believed, with what is left of them.
+    pub(super) pods: Vec<PodInputs>,
+    /// The objective's figure.
+    pub(super) objective: Option<f64>,
+    /// Answers of the queries.
+    pub(super) queries: Vec<Option<f64>>,
+}
+
+impl Inputs {
+    /// Judges every number.
+    pub(super) fn judge(&self, plan: &Plan, config: &TrustConfig) -> Judged {
+        let believe =
+            |reading: &Reading| reading.judge(self.now, config.most_age, config.clock_skew);
+        let mut use_problems: Vec<(String, Problem)> =
+            self.use_problem.iter().map(|problem| ("cpu".to_owned(), problem.clone())).collect();
+        let mut pods = self.pods.clone();
+        let mut worst = None;
+        for container in pods.iter_mut().flat_map(|pod| &mut pod.containers) {
+            for reading in [&mut container.cpu, &mut container.memory] {
+                if let Some(Err(problem)) = reading.as_ref().map(believe) {
+                    worst.get_or_insert(problem);
+                    *reading = None;
+                }
+            }
+        }
+        let ready = || pods.iter().filter(|pod| pod.is_ready);
+        let is_silent = ready().next().is_some()
+            && ready().flat_map(|pod| &pod.containers).all(|container| container.cpu.is_none());
+        if is_silent && use_problems.is_empty() {
+            let problem = worst.unwrap_or(Problem::Missing { source: Source::MetricsApi });
+            use_problems.push(("cpu".to_owned(), problem));
+        }
+
+        let mut other_problems = Vec::new();
+        let judged = |name: String,
+                      given: &Result<Reading, Problem>,
+                      problems: &mut Vec<(String, Problem)>| {
+            let judged = given.as_ref().map_err(Clone::clone).and_then(believe);
+            judged
+                .map(|reading| reading.value)
+                .map_err(|problem| problems.push((name, problem)))
+                .ok()
+        };
+        let name = match plan.goal {
+            Some(Goal::Throughput { .. }) => "throughput",
+            _ => "latency",
+        };
+        let mut objective = self
+            .objective
+            .as_ref()
+            .and_then(|given| judged(name.to_owned(), given, &mut other_problems));
+        let queries = self.queries.iter().enumerate();
+        let queries = queries
+            .map(|(place, given)| {
+                judged(
+                    format!("spec.goals.metrics query {}", place + 1),
+                    given,
+                    &mut other_problems,
+                )
+            })
+            .collect();
+        let uses_cpu = ready()
+            .flat_map(|pod| &pod.containers)
+            .any(|container| container.cpu.is_some_and(|cpu| cpu.value > 0.0));
+        // Nobody answers in no time: a latency of zero is what a query makes of nothing.
+        if name == "latency" && objective == Some(0.0) {
+            let why = "a latency of 0 s cannot be: the query seems to count nothing";
+            other_problems.push((name.to_owned(), Problem::Contradictory { why }));
+            objective = None;
+        }
+        if use_problems.is_empty()
+            && ready().next().is_some()
+            && !uses_cpu
+            && objective.is_some_and(|o| o > 0.0)
+        {
+            let why = "no pod uses any CPU, and yet requests are answered";
+            use_problems.push(("cpu".to_owned(), Problem::Contradictory { why }));
+        }
+        Judged { use_problems, other_problems, pods, objective, queries }
+    }
+
+    /// What a pod requests now, mean over the pods; none without pods.
+    pub(super) fn allocation(&self) -> Option<Allocation> {
+        let pods = self.pods.len() as u64;
+        if pods == 0 {
+            return None;
+        }
+        let containers = || self.pods.iter().flat_map(|pod| &pod.containers);
+        let cpu: u64 = containers().map(|container| container.cpu_request.millicores()).sum();
+        let memory: u64 = containers().map(|container| container.memory_request.bytes()).sum();
+        Some(Allocation {
+            replicas: self.replicas,
+            cpu: Millicores::new(cpu.div_ceil(pods)),
+            memory: Bytes::new(memory.div_ceil(pods)),
+        })
+    }
+}
+
+impl Judged {
+    /// What the decision is made of.
+    pub(super) fn observation(
+        &self,
+        inputs: &Inputs,
+        plan: &Plan,
+        allocation: Allocation,
+    ) -> Observation {
+        let sum = |pod: &PodInputs, figure: fn(&ContainerInputs) -> Option<Reading>| {
+            let figures = pod.containers.iter().map(figure);
+            figures.map(|reading| reading.map(|reading| reading.value)).sum::<Option<f64>>()
+        };
+        let replicas = self.pods.iter().map(|pod| ReplicaSample {
+            started: pod.started,
+            is_ready: pod.is_ready,
+            cpu_cores: sum(pod, |container| container.cpu),
+            memory: sum(pod, |container| container.memory).map(|bytes| Bytes::new(bytes as u64)),
+        });
+        let (slo, latency) = self.latency(plan);
+        Observation {
+            now: inputs.now,
+            window: inputs.window,
+            allocation,
+            slo,
+            isolated_latency: slo.threshold(),
+            latency,
+            arrivals_per_s: 0.0,
+            concurrency: 0.0,
+            waiting: 0,
+            oom_kills: inputs.oom_kills,
+            replicas: replicas.collect(),
+            queries: self.queries.clone(),
+        }
+    }
+
+    /// Objective and figure as a latency. A throughput is turned round: half of what is wanted
+    /// is like twice the time that is allowed.
+    fn latency(&self, plan: &Plan) -> (Slo, Option<SimDuration>) {
+        let seconds = |value: f64| SimDuration::from_seconds(value).ok();
+        match &plan.goal {
+            Some(Goal::Latency { slo, .. }) => (*slo, self.objective.and_then(seconds)),
+            Some(Goal::Throughput { threshold, .. }) => {
+                let one = placeholder_slo(SimDuration::from_secs(1));
+                (one, self.objective.and_then(|rate| seconds(threshold / rate.max(1e-9))))
+            }
+            None => (placeholder_slo(SimDuration::from_secs(3600)), None),
+        }
+    }
+}
+
+fn placeholder_slo(threshold: SimDuration) -> Slo {
+    Slo::try_new(Fraction::from_percent(99), threshold).expect("99 % and a time above zero")
+}

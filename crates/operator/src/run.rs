@@ -1,0 +1,162 @@
+//! The operator as a whole: caches, leader, controllers, webhook.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+
+use crate::cluster::Capabilities;
+use crate::controllers::{Context, Options, Recommender, Updater, follow};
+use crate::lease::{self, LeaseConfig};
+use crate::serve::{LogLevel, Served, is_loopback, serve_plain, serve_tls};
+use crate::telemetry::Telemetry;
+use crate::webhook::{CurrentCertificate, Keeper, KeeperConfig};
+
+/// How the operator runs.
+pub struct RunConfig {
+    /// How the controllers work.
+    pub options: Options,
+    /// How the leader is found; none for a single copy that always leads.
+    pub lease: Option<LeaseConfig>,
+    /// Where the webhook listens, and where its certificates are; none for no webhook.
+    pub webhook: Option<(SocketAddr, KeeperConfig)>,
+    /// Where health, metrics and log level are served without TLS: on loopback.
+    pub plain: Option<SocketAddr>,
+    /// Changes the log level.
+    pub log_level: LogLevel,
+}
+
+/// Why the operator cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The API server does not answer.
+    #[error("the API server does not answer: {0}")]
+    Server(#[from] kube::Error),
+    /// The object is not known to the server.
+    #[error(
+        "the server does not know MultidimPodAutoscalers: apply `homeostat operator crd` first"
+    )]
+    NoDefinition,
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {why}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// Plain HTTP is for loopback.
+    #[error(
+        "{address} is not loopback: without TLS only loopback is served, such as 127.0.0.1:8080"
+    )]
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+}
+
+/// Runs the operator until `stop` is done, then writes down what it remembers.
+pub async fn run(
+    client: Client,
+    config: RunConfig,
+    stop: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let RunConfig { options, lease, webhook, plain, log_level } = config;
+    let capabilities = Capabilities::of(&client).await?;
+    if !capabilities.has_definition {
+        return Err(RunError::NoDefinition);
+    }
+    tracing::info!(
+        server = capabilities.version,
+        resizes_pods = capabilities.resizes_pods,
+        metrics = capabilities.has_pod_metrics,
+        "connected"
+    );
+    let telemetry = Arc::new(Telemetry::default());
+    let (spec_changes, specs) = mpsc::unbounded_channel();
+    let (status_changes, statuses) = mpsc::unbounded_channel();
+    let caches = follow(
+        &client,
+        options.only_namespace.as_deref(),
+        &telemetry,
+        spec_changes,
+        status_changes,
+    );
+    let leads = match lease {
+        Some(lease) => lease::hold(client.clone(), lease),
+        None => always_leads(),
+    };
+    let ctx = Arc::new(Context::new(
+        client.clone(),
+        Options { has_webhook: webhook.is_some(), ..options },
+        capabilities,
+        caches,
+        leads.clone(),
+        telemetry.clone(),
+    ));
+
+    let certificate = Arc::new(CurrentCertificate::default());
+    let served = Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
+    if let Some(address) = plain {
+        if !is_loopback(address) {
+            return Err(RunError::NotLoopback { address });
+        }
+        tokio::spawn(serve_plain(listen(address).await?, served.clone()));
+    }
+    if let Some((address, keeper)) = webhook {
+        let listener = listen(address).await?;
+        let keeper = Keeper::new(client, keeper, certificate, telemetry.clone(), leads.clone());
+        tokio::spawn(keeper.run());
+        tokio::spawn(serve_tls(listener, served));
+    }
+
+    let recommender = Recommender::new(ctx.clone());
+    let updater = Updater::new(ctx.clone());
+    let (ready, controllers) = (ctx.clone(), recommender.clone());
+    tokio::spawn(async move {
+        ready.wait_for_caches().await;
+        tokio::spawn(updater.run(statuses));
+        controllers.run(specs).await;
+    });
+    tokio::spawn(keep_watch(ctx.clone()));
+    stop.await;
+    tracing::info!("stopping: writing down what is remembered");
+    if ctx.is_leader() {
+        let all = recommender.checkpoint_all();
+        if tokio::time::timeout(Duration::from_secs(20), all).await.is_err() {
+            tracing::warn!("not everything could be written down in time");
+        }
+    }
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|why| RunError::Address { address, why })
+}
+
+fn always_leads() -> watch::Receiver<bool> {
+    let (sender, receiver) = watch::channel(true);
+    // The channel must outlive everybody: a closed one would end the waits on it.
+    std::mem::forget(sender);
+    receiver
+}
+
+/// Asks now and then what the server can do, and tells who leads.
+async fn keep_watch(ctx: Arc<Context>) {
+    const CAPABILITIES: Duration = Duration::from_secs(300);
+    let mut leads = ctx.leads.clone();
+    loop {
+        ctx.telemetry.leads(ctx.is_leader());
+        match tokio::time::timeout(CAPABILITIES, leads.changed()).await {
+            Ok(_) => tracing::info!(leads = ctx.is_leader(), "leadership changed"),
+            Err(_) => {
+                if let Err(error) = ctx.refresh_capabilities().await {
+                    ctx.telemetry.server_error("discovery", &error);
+                }
+            }
+        }
+    }
+}

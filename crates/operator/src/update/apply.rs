@@ -1,0 +1,123 @@
+//! How a size reaches a pod that runs: resized in place, or evicted to be made anew.
+
+use homeostat_core::{Bytes, Millicores};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{EvictParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::next_pods::{PodStep, Sizes};
+use crate::api::{MultidimPodAutoscalerStatus, cores, cpu_quantity, memory_bytes, memory_quantity};
+use crate::cluster::{ContainerRecord, PodRecord};
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// It was done.
+    Done,
+    /// A disruption budget does not allow it now.
+    BudgetSaysNo {
+        /// What the server said.
+        why: String,
+    },
+    /// The pod is gone already.
+    Gone,
+}
+
+/// Carries out one step.
+pub async fn apply(
+    client: &Client,
+    namespace: &str,
+    step: &PodStep,
+    wanted: &Sizes,
+    pods: &[PodRecord],
+) -> kube::Result<Applied> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let done = match step {
+        PodStep::Evict(name) => api.evict(name, &EvictParams::default()).await.map(|_| ()),
+        PodStep::Resize(name) => {
+            let Some(pod) = pods.iter().find(|pod| pod.name == *name) else {
+                return Ok(Applied::Gone);
+            };
+            let change = json!({ "spec": { "containers": resized_containers(pod, wanted) } });
+            let params = PatchParams::default();
+            api.patch_resize(name, &params, &Patch::Strategic(change)).await.map(|_| ())
+        }
+    };
+    match done {
+        Ok(()) => Ok(Applied::Done),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Applied::Gone),
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            Ok(Applied::BudgetSaysNo { why: status.message.clone() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The sizes that a status recommends; none if it recommends none.
+pub fn wanted_sizes(status: &MultidimPodAutoscalerStatus) -> Option<Sizes> {
+    let recommendation = status.recommendation.as_ref()?;
+    let size = |container: &crate::api::ContainerRecommendation| {
+        let cpu = cores(container.target.cpu.as_ref()?).ok()?;
+        let memory = memory_bytes(container.target.memory.as_ref()?).ok()?;
+        Some((container.container_name.clone(), (cpu, memory)))
+    };
+    recommendation.container_recommendations.iter().map(size).collect()
+}
+
+fn resized_containers(pod: &PodRecord, wanted: &Sizes) -> Vec<Value> {
+    let resized = |container: &ContainerRecord| {
+        let size = *wanted.get(&container.name)?;
+        Some(json!({ "name": container.name, "resources": resources(container, size) }))
+    };
+    pod.containers.iter().filter_map(resized).collect()
+}
+
+/// Requests as wanted; a limit keeps its proportion to the request, as the pod's author meant.
+pub fn resources(container: &ContainerRecord, (cpu, memory): (Millicores, Bytes)) -> Value {
+    let scaled = |limit: u64, from: Option<u64>, to: u64| match from {
+        Some(from) if from > 0 => (limit as f64 * to as f64 / from as f64).ceil() as u64,
+        // Without a request of its own the limit was the request.
+        _ => limit.max(to),
+    };
+    let mut limits = serde_json::Map::new();
+    if let Some(limit) = container.cpu_limit {
+        let request = container.cpu_request.map(Millicores::millicores);
+        let limit = Millicores::new(scaled(limit.millicores(), request, cpu.millicores()));
+        limits.insert("cpu".to_owned(), json!(cpu_quantity(limit)));
+    }
+    if let Some(limit) = container.memory_limit {
+        let request = container.memory_request.map(Bytes::bytes);
+        let limit = Bytes::new(scaled(limit.bytes(), request, memory.bytes()));
+        limits.insert("memory".to_owned(), json!(memory_quantity(limit)));
+    }
+    let requests = json!({ "cpu": cpu_quantity(cpu), "memory": memory_quantity(memory) });
+    if limits.is_empty() {
+        json!({ "requests": requests })
+    } else {
+        json!({ "requests": requests, "limits": limits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_keeps_its_proportion_to_the_request() {
+        let container = ContainerRecord {
+            name: "app".to_owned(),
+            cpu_request: Some(Millicores::new(200)),
+            memory_request: Some(Bytes::from_mib(100)),
+            cpu_limit: Some(Millicores::new(400)),
+            memory_limit: None,
+            oom_killed_at: None,
+        };
+        let wanted = resources(&container, (Millicores::new(300), Bytes::from_mib(64)));
+        let expect = json!({
+            "requests": {"cpu": "300m", "memory": "64Mi"},
+            "limits": {"cpu": "600m"},
+        });
+        assert_eq!(wanted, expect);
+    }
+}

@@ -1,0 +1,10 @@
+//! How recommended sizes reach running pods: which pods are next (`next_pods`, no cluster
+//! needed), and how it is done.
+
+mod apply;
+mod next_pods;
+
+pub use apply::{Applied, apply, resources, wanted_sizes};
+pub use next_pods::{
+    Blocked, NextPods, PodStep, PodView, Rollout, Sizes, next_pods, sizes_new_pods, tolerated,
+};

@@ -1,0 +1,434 @@
+//! Which pods are resized or evicted next. Budgets of the cluster come on top: the API server
+//! refuses an eviction that would break one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+
+use crate::api::{ConditionType, Mode, MultidimPodAutoscalerStatus, Plan, UpdateMode};
+
+const HOUR: SimDuration = SimDuration::from_secs(3600);
+
+/// A request this near to the recommendation counts as the same: nobody restarts for a percent.
+const TOLERANCE: f64 = 0.05;
+
+/// CPU and memory of each container.
+pub type Sizes = BTreeMap<String, (Millicores, Bytes)>;
+
+/// What is known of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodView {
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub created: SimTime,
+    /// Since when it has been ready; none if it is not.
+    pub ready_since: Option<SimTime>,
+    /// Whether it is being resized or deleted already.
+    pub is_changing: bool,
+    /// Whether the admission webhook sized it when it was made.
+    pub was_sized: bool,
+    /// What its containers request.
+    pub sizes: Sizes,
+}
+
+/// What has been done so far of one recommendation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rollout {
+    /// Evictions of the last hour.
+    pub evictions: Vec<SimTime>,
+    /// When the first pods got the present recommendation, in mode `Canary`.
+    pub canary_since: Option<SimTime>,
+}
+
+/// What is to be done with a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodStep {
+    /// Resized where it is.
+    Resize(String),
+    /// Evicted, so that it is made anew.
+    Evict(String),
+}
+
+/// Why nothing more is done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    /// The mode changes nothing.
+    Mode,
+    /// Only pods that start are sized.
+    InitialOnly,
+    /// The server cannot resize, and evictions are not wanted.
+    CannotResize,
+    /// A maintenance window is waited for.
+    OutsideMaintenance,
+    /// As many pods as may be are away.
+    Unavailable {
+        /// How many may be.
+        most: u32,
+    },
+    /// As many evictions as may be in an hour were done.
+    EvictionRate {
+        /// How many may be.
+        most: u32,
+        /// When the next one may be, from now.
+        remaining: SimDuration,
+    },
+    /// Pods are too young.
+    TooYoung,
+    /// The first pods are watched.
+    Canary {
+        /// For how long still.
+        remaining: SimDuration,
+    },
+    /// The objective broke under the first pods.
+    CanaryFailed,
+    /// Pods that were made after an eviction have their old size: another one would do nothing
+    /// but harm.
+    NotSizedAtBirth,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode => write!(f, "the mode changes nothing"),
+            Self::InitialOnly => write!(f, "update mode Initial sizes new pods only"),
+            Self::CannotResize => {
+                write!(f, "the server cannot resize pods, and update mode InPlace evicts none")
+            }
+            Self::OutsideMaintenance => write!(f, "a maintenance window is waited for"),
+            Self::Unavailable { most } => write!(f, "{most} pods at most may be away at once"),
+            Self::EvictionRate { most, remaining } => write!(
+                f,
+                "{most} evictions at most in an hour, the next in {:.0}s",
+                remaining.seconds()
+            ),
+            Self::TooYoung => write!(f, "the remaining pods are younger than leastPodAge"),
+            Self::Canary { remaining } => {
+                write!(f, "the first pods are watched for another {:.0}s", remaining.seconds())
+            }
+            Self::CanaryFailed => write!(f, "the objective broke under the first pods"),
+            Self::NotSizedAtBirth => write!(
+                f,
+                "pods come back from eviction with their old size: is the admission webhook up?"
+            ),
+        }
+    }
+}
+
+/// Everything that the choice depends on.
+pub struct NextPods<'a> {
+    /// Now.
+    pub now: SimTime,
+    /// Minute of the week, from Monday 00:00 UTC.
+    pub minute_of_week: u32,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What containers should request.
+    pub wanted: &'a Sizes,
+    /// The pods.
+    pub pods: &'a [PodView],
+    /// Pods that there should be.
+    pub replicas: u32,
+    /// Whether the server can resize pods in place.
+    pub can_resize: bool,
+    /// Whether the objective is kept; none if it is not known.
+    pub is_kept: Option<bool>,
+    /// What has been done so far.
+    pub rollout: &'a Rollout,
+}
+
+impl NextPods<'_> {
+    /// Pods that have the recommended size.
+    pub fn updated(&self) -> u32 {
+        self.pods.iter().filter(|pod| fits(&pod.sizes, self.wanted)).count() as u32
+    }
+}
+
+/// The pods that are next, and what stops the others.
+pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
+    let plan = inputs.plan;
+    let outdated: Vec<&PodView> = inputs
+        .pods
+        .iter()
+        .filter(|pod| !pod.is_changing && !fits(&pod.sizes, inputs.wanted))
+        .collect();
+    if outdated.is_empty() {
+        return (Vec::new(), None);
+    }
+    let by_eviction = match (plan.update_mode, inputs.can_resize) {
+        (UpdateMode::Initial, _) => return (Vec::new(), Some(Blocked::InitialOnly)),
+        (UpdateMode::InPlace, false) => return (Vec::new(), Some(Blocked::CannotResize)),
+        (UpdateMode::Recreate, _) | (UpdateMode::InPlaceOrRecreate, false) => true,
+        (UpdateMode::InPlace | UpdateMode::InPlaceOrRecreate, true) => false,
+    };
+    if !matches!(plan.mode, Mode::Auto | Mode::Canary) {
+        return (Vec::new(), Some(Blocked::Mode));
+    }
+    if !plan.is_maintenance(inputs.minute_of_week) {
+        return (Vec::new(), Some(Blocked::OutsideMaintenance));
+    }
+    let (most, mut blocked) = match room(inputs, by_eviction) {
+        Ok(most) => most,
+        Err(blocked) => return (Vec::new(), Some(blocked)),
+    };
+
+    // A pod that is not ready serves nobody: it costs nothing to make it anew.
+    let is_old_enough = |pod: &&&PodView| {
+        pod.ready_since.is_none_or(|since| since + plan.disruption.least_pod_age <= inputs.now)
+    };
+    let mut candidates: Vec<&&PodView> = outdated.iter().filter(is_old_enough).collect();
+    if candidates.is_empty() {
+        return (Vec::new(), Some(Blocked::TooYoung));
+    }
+    candidates.sort_by_key(|pod| (pod.ready_since, &pod.name));
+    if candidates.len() < outdated.len() && candidates.len() as u32 <= most {
+        blocked = Some(Blocked::TooYoung);
+    }
+    let step = |pod: &&&PodView| {
+        let name = pod.name.clone();
+        if by_eviction { PodStep::Evict(name) } else { PodStep::Resize(name) }
+    };
+    let is_cut = candidates.len() as u32 > most;
+    let steps = candidates.iter().take(most as usize).map(step).collect();
+    (steps, if is_cut || blocked == Some(Blocked::TooYoung) { blocked } else { None })
+}
+
+/// How many pods may be changed now, and what will stop the next one.
+fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked>), Blocked> {
+    let NextPods { now, plan, pods, rollout, .. } = *inputs;
+    let most = plan.disruption.max_unavailable.of(inputs.replicas);
+    let ready = pods.iter().filter(|pod| pod.ready_since.is_some() && !pod.is_changing).count();
+    let away = inputs.replicas.saturating_sub(ready as u32);
+    let mut blocked = Blocked::Unavailable { most };
+    let mut room = most.saturating_sub(away);
+    if room == 0 {
+        return Err(blocked);
+    }
+    if by_eviction {
+        let recent: Vec<_> = rollout.evictions.iter().filter(|at| **at + HOUR > now).collect();
+        let allowed = plan.disruption.evictions_per_hour;
+        let left = allowed.saturating_sub(recent.len() as u32);
+        if left < room {
+            let oldest = recent.iter().min().map_or(HOUR, |at| (**at + HOUR).saturating_since(now));
+            blocked = Blocked::EvictionRate { most: allowed, remaining: oldest };
+            room = left;
+        }
+        if room == 0 {
+            return Err(blocked);
+        }
+        let first = recent.iter().min();
+        let came_back_unsized = |pod: &&PodView| {
+            first.is_some_and(|first| pod.created > **first)
+                && !pod.was_sized
+                && !fits(&pod.sizes, inputs.wanted)
+        };
+        if pods.iter().any(|pod| came_back_unsized(&pod)) {
+            return Err(Blocked::NotSizedAtBirth);
+        }
+    }
+    if plan.mode == Mode::Canary {
+        let (share, watch) = plan.canary;
+        let updated = inputs.updated();
+        let first = share.of(inputs.replicas);
+        if updated < first {
+            room = room.min(first - updated);
+            blocked = Blocked::Canary { remaining: watch };
+        } else {
+            if inputs.is_kept == Some(false) {
+                return Err(Blocked::CanaryFailed);
+            }
+            let until = rollout.canary_since.unwrap_or(now) + watch;
+            if now < until {
+                return Err(Blocked::Canary { remaining: until.saturating_since(now) });
+            }
+        }
+    }
+    Ok((room, Some(blocked)))
+}
+
+/// Whether pods that start get the recommended size: always in mode `Auto`; in mode `Canary`
+/// only the first ones, until those were watched and the objective held.
+pub fn sizes_new_pods(plan: &Plan, status: &MultidimPodAutoscalerStatus, now: SimTime) -> bool {
+    match plan.mode {
+        Mode::Off | Mode::Recommend => false,
+        Mode::Auto => true,
+        Mode::Canary => {
+            let (share, watch) = plan.canary;
+            let rollout = status.rollout.clone().unwrap_or_default();
+            let pods = status.desired_replicas.unwrap_or(rollout.updated + rollout.outdated);
+            let kept = ConditionType::ObjectiveKept.to_string();
+            let is_broken = status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == kept && condition.status == "False");
+            let is_watched = rollout.canary_since.is_some_and(|since| {
+                let since = u64::try_from(since.0.as_nanosecond()).unwrap_or(0);
+                now < SimTime::from_nanos(since) + watch
+            });
+            rollout.updated < share.of(pods) || (!is_watched && !is_broken)
+        }
+    }
+}
+
+/// The sizes around a recommended one that count as the same.
+pub fn tolerated((cpu, memory): (Millicores, Bytes)) -> ((Millicores, Bytes), (Millicores, Bytes)) {
+    let low = |amount: u64| (amount as f64 * (1.0 - TOLERANCE)).ceil() as u64;
+    let high = |amount: u64| (amount as f64 * (1.0 + TOLERANCE)) as u64;
+    let size = |bound: &dyn Fn(u64) -> u64| {
+        (Millicores::new(bound(cpu.millicores())), Bytes::new(bound(memory.bytes())))
+    };
+    (size(&low), size(&high))
+}
+
+/// Whether what a pod requests is near enough to what it should.
+fn fits(sizes: &Sizes, wanted: &Sizes) -> bool {
+    wanted.iter().all(|(name, &wanted)| {
+        let ((low_cpu, low_memory), (high_cpu, high_memory)) = tolerated(wanted);
+        sizes.get(name).is_none_or(|(cpu, memory)| {
+            (low_cpu..=high_cpu).contains(cpu) && (low_memory..=high_memory).contains(memory)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn plan(policy: Value, mode: &str) -> Plan {
+        let spec = json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
+            "mode": mode,
+            "policy": policy,
+            "constraints": {"global": {"maxReplicas": 100}},
+        });
+        Plan::try_new(&serde_json::from_value(spec).expect("valid")).expect("valid")
+    }
+
+    fn sizes(millicores: u64) -> Sizes {
+        let size = (Millicores::new(millicores), Bytes::from_mib(128));
+        BTreeMap::from([("app".to_owned(), size)])
+    }
+
+    fn at(seconds: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_secs(100_000 + seconds)
+    }
+
+    /// Ten pods, the first `updated` of them with the wanted size already.
+    fn pods(updated: usize) -> Vec<PodView> {
+        let pod = |place| PodView {
+            name: format!("pod-{place}"),
+            created: SimTime::ZERO,
+            was_sized: false,
+            ready_since: Some(SimTime::ZERO),
+            is_changing: false,
+            sizes: sizes(if place < updated { 250 } else { 500 }),
+        };
+        (0..10).map(pod).collect()
+    }
+
+    fn next(plan: &Plan, pods: &[PodView], rollout: &Rollout) -> (usize, String) {
+        let inputs = NextPods {
+            now: at(0),
+            minute_of_week: 0,
+            plan,
+            wanted: &sizes(250),
+            pods,
+            replicas: 10,
+            can_resize: false,
+            is_kept: Some(true),
+            rollout,
+        };
+        let (steps, blocked) = next_pods(&inputs);
+        (steps.len(), blocked.map(|blocked| blocked.to_string()).unwrap_or_default())
+    }
+
+    #[test]
+    fn no_more_pods_go_at_once_than_may_be_away() {
+        let plan = plan(json!({"disruption": {"maxUnavailable": "20%"}}), "Auto");
+        let mut pods = pods(0);
+        let limit = "2 pods at most may be away at once";
+        assert_eq!(next(&plan, &pods, &Rollout::default()), (2, limit.to_owned()));
+        pods[7].ready_since = None;
+        assert_eq!(next(&plan, &pods, &Rollout::default()), (1, limit.to_owned()));
+        pods[8].is_changing = true;
+        assert_eq!(next(&plan, &pods, &Rollout::default()), (0, limit.to_owned()));
+    }
+
+    #[test]
+    fn a_pod_that_does_not_serve_goes_first() {
+        let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
+        let mut pods = pods(0);
+        pods[6].ready_since = None;
+        let inputs = NextPods {
+            now: at(0),
+            minute_of_week: 0,
+            plan: &plan,
+            wanted: &sizes(250),
+            pods: &pods,
+            replicas: 10,
+            can_resize: true,
+            is_kept: None,
+            rollout: &Rollout::default(),
+        };
+        let (steps, _) = next_pods(&inputs);
+        assert_eq!(steps[0], PodStep::Resize("pod-6".to_owned()));
+        assert_eq!(steps.len(), 4);
+    }
+
+    #[test]
+    fn evictions_are_counted_by_the_hour() {
+        let policy = json!({"disruption": {"maxUnavailable": "50%", "evictionsPerHour": 3}});
+        let plan = plan(policy, "Auto");
+        let rollout = |seconds: &[u64]| Rollout {
+            evictions: seconds
+                .iter()
+                .map(|ago| SimTime::ZERO + SimDuration::from_secs(100_000 - ago))
+                .collect(),
+            canary_since: None,
+        };
+        assert_eq!(next(&plan, &pods(0), &rollout(&[3700])).0, 3);
+        assert_eq!(next(&plan, &pods(0), &rollout(&[3500, 10])).0, 1);
+        let full = next(&plan, &pods(0), &rollout(&[3500, 10, 5]));
+        assert_eq!(full, (0, "3 evictions at most in an hour, the next in 100s".to_owned()));
+    }
+
+    #[test]
+    fn a_canary_goes_first_and_is_watched() {
+        let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
+        let plan = plan(policy, "Canary");
+        assert_eq!(next(&plan, &pods(0), &Rollout::default()).0, 2);
+        assert_eq!(next(&plan, &pods(1), &Rollout::default()).0, 1);
+        let since = |seconds: u64| Rollout {
+            canary_since: Some(SimTime::ZERO + SimDuration::from_secs(100_000 - seconds)),
+            ..Rollout::default()
+        };
+        let watched = "the first pods are watched for another 200s";
+        assert_eq!(next(&plan, &pods(2), &since(100)), (0, watched.to_owned()));
+        assert_eq!(next(&plan, &pods(2), &since(300)).0, 5);
+    }
+
+    #[test]
+    fn what_holds_everything_up_is_said() {
+        let check = |policy: Value, mode: &str, expect: &str| {
+            let (steps, blocked) = next(&plan(policy, mode), &pods(0), &Rollout::default());
+            assert_eq!(steps, 0);
+            assert!(blocked.contains(expect), "{blocked}");
+        };
+        check(json!({}), "Recommend", "the mode changes nothing");
+        check(json!({"updateMode": "Initial"}), "Auto", "new pods only");
+        check(json!({"updateMode": "InPlace"}), "Auto", "cannot resize");
+        let window = json!([{"days": ["Tue"], "from": "02:00", "to": "04:00"}]);
+        check(json!({"maintenance": window}), "Auto", "maintenance window");
+        check(json!({"disruption": {"leastPodAge": "100d"}}), "Auto", "younger than leastPodAge");
+    }
+
+    #[test]
+    fn a_percent_is_no_reason_to_restart() {
+        let plan = plan(json!({}), "Auto");
+        let mut pods = pods(10);
+        pods[0].sizes = sizes(260);
+        assert_eq!(next(&plan, &pods, &Rollout::default()), (0, String::new()));
+    }
+}

@@ -1,0 +1,158 @@
+//! Certificates of the webhook, made by itself: an authority of its own and one leaf.
+
+use k8s_openapi::jiff::{Timestamp, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+/// Days that a certificate is good for.
+const DAYS: i64 = 90;
+/// Days before its end at which it is replaced.
+const REPLACED_DAYS_BEFORE: i64 = 30;
+const DAY_SECONDS: i64 = 86_400;
+
+/// What cannot be done with certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// They cannot be made.
+    #[error("no certificate can be made: {0}")]
+    NotMade(#[from] rcgen::Error),
+    /// They cannot be read.
+    #[error("the certificate cannot be read: {why}")]
+    NotRead {
+        /// Why.
+        why: String,
+    },
+}
+
+/// An authority's certificate, a leaf, and the leaf's key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Certificates {
+    /// Certificates of the authorities that clients should believe, the present one first.
+    pub authorities: String,
+    /// The leaf.
+    pub certificate: String,
+    /// The leaf's key.
+    pub key: String,
+    /// When the leaf ends, in seconds since 1970.
+    pub ends: i64,
+}
+
+/// The key is nobody's business.
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificates").field("ends", &self.ends).finish_non_exhaustive()
+    }
+}
+
+impl Certificates {
+    /// New ones for a server of these names. Clients that believe `before` go on doing so until
+    /// the next ones are made: servers and clients change over at different moments.
+    pub fn make(
+        names: &[String],
+        now: Timestamp,
+        before: Option<&Self>,
+    ) -> Result<Self, CertificateError> {
+        let day = |seconds: i64| {
+            let at = Timestamp::from_second(now.as_second() + seconds).unwrap_or(now);
+            let date = at.to_zoned(TimeZone::UTC).date();
+            date_time_ymd(
+                date.year().into(),
+                date.month().unsigned_abs(),
+                date.day().unsigned_abs(),
+            )
+        };
+        // Clocks differ: good from yesterday on.
+        let (from, to) = (day(-DAY_SECONDS), day(DAYS * DAY_SECONDS));
+        let mut authority = CertificateParams::new(Vec::new())?;
+        authority.distinguished_name.push(DnType::CommonName, "homeostat webhook authority");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        (authority.not_before, authority.not_after) = (from, to);
+        let authority_key = KeyPair::generate()?;
+        let authority_certificate = authority.self_signed(&authority_key)?.pem();
+        let issuer = Issuer::new(authority, authority_key);
+
+        let mut leaf = CertificateParams::new(names.to_vec())?;
+        leaf.distinguished_name.push(DnType::CommonName, "homeostat webhook");
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        (leaf.not_before, leaf.not_after) = (from, to);
+        let key = KeyPair::generate()?;
+        let certificate = leaf.signed_by(&key, &issuer)?.pem();
+        let old = before.map(|before| first_certificate(&before.authorities)).unwrap_or_default();
+        Ok(Self {
+            authorities: format!("{authority_certificate}{old}"),
+            certificate,
+            key: key.serialize_pem(),
+            ends: to.unix_timestamp(),
+        })
+    }
+
+    /// Whether it is time for new ones.
+    pub fn are_due(&self, now: Timestamp) -> bool {
+        now.as_second() + REPLACED_DAYS_BEFORE * DAY_SECONDS >= self.ends
+    }
+
+    /// As a server needs them.
+    pub fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
+        let refused =
+            |why: &dyn std::fmt::Display| CertificateError::NotRead { why: why.to_string() };
+        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|why| refused(&why))?;
+        if chain.is_empty() {
+            return Err(refused(&"there is none"));
+        }
+        let key =
+            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|why| refused(&why))?;
+        let key = any_supported_type(&key).map_err(|why| refused(&why))?;
+        Ok(CertifiedKey::new(chain, key))
+    }
+}
+
+fn first_certificate(pem: &str) -> &str {
+    const END: &str = "-----END CERTIFICATE-----";
+    pem.find(END).map_or("", |at| pem[..at + END.len()].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(days: i64) -> Timestamp {
+        Timestamp::from_second(1_794_787_200 + days * DAY_SECONDS).expect("a time")
+    }
+
+    #[test]
+    fn they_are_replaced_a_month_before_their_end() {
+        let made = Certificates::make(&["localhost".to_owned()], at(0), None).expect("made");
+        assert!(!made.are_due(at(0)));
+        assert!(!made.are_due(at(59)));
+        assert!(made.are_due(at(61)));
+        made.certified_key().expect("a server can use them");
+    }
+
+    #[test]
+    fn clients_believe_the_present_and_the_last_authority() {
+        let names = ["localhost".to_owned()];
+        let first = Certificates::make(&names, at(0), None).expect("made");
+        let second = Certificates::make(&names, at(61), Some(&first)).expect("made");
+        let third = Certificates::make(&names, at(122), Some(&second)).expect("made");
+        let count = |certificates: &Certificates| certificates.authorities.matches("BEGIN").count();
+        assert_eq!([count(&first), count(&second), count(&third)], [1, 2, 2]);
+        assert!(second.authorities.contains(first_certificate(&first.authorities)));
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused_and_the_key_stays_secret() {
+        let mut broken = Certificates::make(&["localhost".to_owned()], at(0), None).expect("made");
+        assert!(!format!("{broken:?}").contains("PRIVATE"));
+        broken.certificate = "no certificate".to_owned();
+        let refused = broken.certified_key().expect_err("broken").to_string();
+        assert!(refused.contains("cannot be read"), "{refused}");
+    }
+}

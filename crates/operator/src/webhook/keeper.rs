@@ -1,0 +1,193 @@
+//! Keeps the webhook's certificates in a secret that all copies read. The copy that leads makes
+//! and replaces them, and tells the API server which authority to believe.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::certificates::Certificates;
+use crate::telemetry::Telemetry;
+
+/// How often the secret is looked at.
+const INTERVAL: Duration = Duration::from_secs(20);
+
+/// Where certificates are kept, and for whom they are.
+#[derive(Debug, Clone)]
+pub struct KeeperConfig {
+    /// Namespace of the secret.
+    pub namespace: String,
+    /// Name of the secret.
+    pub secret: String,
+    /// Name of the webhook configuration that is told of the authority.
+    pub configuration: String,
+    /// Names and addresses of the server.
+    pub names: Vec<String>,
+}
+
+/// The certificate that the server shows now; none before the first is known.
+#[derive(Debug, Default)]
+pub struct CurrentCertificate {
+    key: RwLock<Option<Arc<CertifiedKey>>>,
+}
+
+impl CurrentCertificate {
+    /// Whether there is one.
+    pub fn is_known(&self) -> bool {
+        self.key.read().expect("nobody panics while holding it").is_some()
+    }
+}
+
+impl ResolvesServerCert for CurrentCertificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.key.read().expect("nobody panics while holding it").clone()
+    }
+}
+
+/// Keeps certificates.
+pub struct Keeper {
+    config: KeeperConfig,
+    secrets: Api<Secret>,
+    configurations: Api<MutatingWebhookConfiguration>,
+    current: Arc<CurrentCertificate>,
+    telemetry: Arc<Telemetry>,
+    leads: watch::Receiver<bool>,
+}
+
+impl Keeper {
+    /// A keeper for a server that shows `current`.
+    pub fn new(
+        client: Client,
+        config: KeeperConfig,
+        current: Arc<CurrentCertificate>,
+        telemetry: Arc<Telemetry>,
+        leads: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            secrets: Api::namespaced(client.clone(), &config.namespace),
+            configurations: Api::all(client),
+            config,
+            current,
+            telemetry,
+            leads,
+        }
+    }
+
+    /// Keeps them for as long as the program runs.
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                self.telemetry.server_error("certificates", &error);
+            }
+            // A new leader has work to do at once.
+            let _ = tokio::time::timeout(INTERVAL, self.leads.changed()).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn look(&self) -> kube::Result<()> {
+        let secret = self.secrets.get_opt(&self.config.secret).await?;
+        let mut kept = secret.as_ref().and_then(read);
+        let now = Timestamp::now();
+        let is_usable = |kept: &Certificates| !kept.are_due(now) && kept.certified_key().is_ok();
+        if *self.leads.borrow() && !kept.as_ref().is_some_and(is_usable) {
+            match Certificates::make(&self.config.names, now, kept.as_ref()) {
+                Ok(made) => {
+                    self.write(secret, &made).await?;
+                    tracing::info!(ends = made.ends, "certificates of the webhook made");
+                    kept = Some(made);
+                }
+                Err(error) => tracing::error!(%error, "no certificates for the webhook"),
+            }
+        }
+        let Some(kept) = kept else { return Ok(()) };
+        // Clients are told first: they believe the new authority before they meet it.
+        if *self.leads.borrow() {
+            self.tell_server(&kept).await?;
+        }
+        match kept.certified_key() {
+            Ok(key) => {
+                *self.current.key.write().expect("nobody panics while holding it") =
+                    Some(Arc::new(key));
+                self.telemetry.certificate_ends(kept.ends);
+            }
+            Err(error) => tracing::error!(%error, "the webhook's secret is of no use"),
+        }
+        Ok(())
+    }
+
+    async fn write(&self, before: Option<Secret>, made: &Certificates) -> kube::Result<()> {
+        let text = |text: &str| ByteString(text.as_bytes().to_vec());
+        let data: BTreeMap<String, ByteString> = [
+            ("ca.crt", text(&made.authorities)),
+            ("tls.crt", text(&made.certificate)),
+            ("tls.key", text(&made.key)),
+            ("ends", text(&made.ends.to_string())),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        let params = PostParams::default();
+        match before {
+            // The version that was read goes along: of two who write at once, one is refused.
+            Some(before) => {
+                let secret = Secret { data: Some(data), ..before };
+                self.secrets.replace(&self.config.secret, &params, &secret).await?;
+            }
+            None => {
+                let metadata =
+                    ObjectMeta { name: Some(self.config.secret.clone()), ..ObjectMeta::default() };
+                let secret = Secret { metadata, data: Some(data), ..Secret::default() };
+                self.secrets.create(&params, &secret).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_server(&self, kept: &Certificates) -> kube::Result<()> {
+        let name = &self.config.configuration;
+        let Some(configuration) = self.configurations.get_opt(name).await? else {
+            tracing::warn!(
+                name,
+                "there is no such webhook configuration: pods are not sized when they start"
+            );
+            return Ok(());
+        };
+        let bundle = ByteString(kept.authorities.as_bytes().to_vec());
+        let webhooks = configuration.webhooks.unwrap_or_default();
+        if webhooks.iter().all(|webhook| webhook.client_config.ca_bundle.as_ref() == Some(&bundle))
+        {
+            return Ok(());
+        }
+        let webhooks: Vec<_> = webhooks
+            .iter()
+            .map(|webhook| {
+                serde_json::json!({ "name": webhook.name, "clientConfig": { "caBundle": bundle } })
+            })
+            .collect();
+        let change = serde_json::json!({ "webhooks": webhooks });
+        let params = PatchParams::default();
+        self.configurations.patch(name, &params, &Patch::Strategic(change)).await?;
+        Ok(())
+    }
+}
+
+fn read(secret: &Secret) -> Option<Certificates> {
+    let data = secret.data.as_ref()?;
+    let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
+    Some(Certificates {
+        authorities: text("ca.crt")?,
+        certificate: text("tls.crt")?,
+        key: text("tls.key")?,
+        ends: text("ends")?.parse().ok()?,
+    })
+}

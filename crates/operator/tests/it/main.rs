@@ -1,0 +1,11 @@
+//! The operator on a real API server with a real etcd, started by these tests.
+//!
+//! `tests/cluster/kubernetes` builds the binaries and prints their folder; without
+//! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
+
+mod cluster;
+mod definition;
+mod operator;
+mod reconcile;
+mod shop;
+mod sizes;

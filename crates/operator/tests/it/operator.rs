@@ -1,0 +1,94 @@
+//! The operator as a process of its own, for one namespace.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::cluster::{Cluster, free_port};
+
+/// A running operator; it is killed when this is dropped.
+pub(crate) struct Operator {
+    process: Child,
+    log: PathBuf,
+    plain_port: u16,
+}
+
+/// How an operator is started.
+#[derive(Default)]
+pub(crate) struct OperatorConfig<'a> {
+    /// Further arguments.
+    pub(crate) arguments: &'a [&'a str],
+    /// What is appended to the name of its log.
+    pub(crate) copy: &'a str,
+}
+
+impl Operator {
+    /// Starts one for a namespace, with a look every second.
+    pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
+        let log = cluster.file(&format!("operator-{namespace}{}.log", config.copy));
+        let file = fs::File::create(&log).expect("a log");
+        let plain_port = free_port();
+        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+            .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
+            .args(["--only-namespace", namespace, "--namespace", namespace])
+            .args(["--log", "info,homeostat_operator=debug"])
+            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
+            .args(config.arguments)
+            .env("KUBECONFIG", cluster.kubeconfig("admin", &["system:masters"]))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("it starts");
+        Self { process, log, plain_port }
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// What its plain side answers.
+    pub(crate) fn get(&self, path: &str) -> Option<String> {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.plain_port)).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // One that has ended already needs no ending.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {}\n{}", self.log.display(), self.log());
+        }
+    }
+}
+
+/// How long a test waits for something that should happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until there is an answer.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited half a minute for: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,199 @@
+//! A namespace with a workload, its pods and what they use, made by hand: no kubelet runs here.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
+
+use super::cluster::Cluster;
+use super::operator::PATIENCE;
+
+/// A namespace of one test.
+pub(crate) struct Shop {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+impl Shop {
+    /// A new namespace on the shared cluster, with everything defined; none if there is no
+    /// cluster.
+    pub(crate) async fn open(name: &str) -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let client = cluster.client().await;
+        define(&client).await;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let namespace = json!({ "metadata": { "name": name, "labels": { "shop": name } } });
+        let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
+        namespaces.create(&PostParams::default(), &namespace).await.expect("created");
+        Some(Self { cluster, client, namespace: name.to_owned() })
+    }
+
+    /// Objects of a kind in this namespace.
+    pub(crate) fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// A deployment with pods of 500m and 256Mi that are ready.
+    pub(crate) async fn deployment(&self, name: &str, pods: u32) {
+        let labels = json!({ "app": name });
+        let spec = json!({ "containers": [container()] });
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+            "spec": {
+                "replicas": pods, "selector": { "matchLabels": labels },
+                "template": { "metadata": { "labels": labels }, "spec": spec },
+            },
+        });
+        let deployment: Deployment = serde_json::from_value(deployment).expect("valid");
+        self.api().create(&PostParams::default(), &deployment).await.expect("created");
+        for place in 0..pods {
+            self.pod(name, &format!("{name}-{place}")).await;
+        }
+    }
+
+    /// A pod of a workload that is ready since long.
+    pub(crate) async fn pod(&self, workload: &str, name: &str) {
+        let pods: Api<Pod> = self.api();
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "labels": { "app": workload } },
+            "spec": { "containers": [container()] },
+        });
+        let pod: Pod = serde_json::from_value(pod).expect("valid");
+        pods.create(&PostParams::default(), &pod).await.expect("created");
+        let since =
+            (Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_hours(13)).to_string();
+        let status = json!({ "status": {
+            "phase": "Running", "startTime": since,
+            "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }],
+        }});
+        let params = PatchParams::default();
+        pods.patch_status(name, &params, &Patch::Merge(status)).await.expect("patched");
+    }
+
+    /// What a pod uses, as of now.
+    pub(crate) async fn uses(&self, pod: &str, cpu: &str, memory: &str) {
+        self.uses_at(pod, cpu, memory, Timestamp::now()).await;
+    }
+
+    /// What a pod used at some time.
+    pub(crate) async fn uses_at(&self, pod: &str, cpu: &str, memory: &str, at: Timestamp) {
+        let metrics = json!({
+            "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+            "metadata": { "name": pod, "namespace": self.namespace },
+            "timestamp": at.to_string(), "window": "15s",
+            "containers": [{ "name": "app", "usage": { "cpu": cpu, "memory": memory } }],
+        });
+        let params = PatchParams::apply("test").force();
+        self.metrics().patch(pod, &params, &Patch::Apply(metrics)).await.expect("patched");
+    }
+
+    /// Takes away all that is known of use.
+    pub(crate) async fn silence(&self) {
+        let (delete, list) = (DeleteParams::default(), ListParams::default());
+        self.metrics().delete_collection(&delete, &list).await.expect("deleted");
+    }
+
+    fn metrics(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    /// Writes an object; the error if the server refuses it.
+    pub(crate) async fn autoscaler(&self, name: &str, spec: Value) -> kube::Result<()> {
+        let object = json!({
+            "apiVersion": "homeostat.dev/v1alpha1", "kind": "MultidimPodAutoscaler",
+            "metadata": { "name": name }, "spec": spec,
+        });
+        let api: Api<MultidimPodAutoscaler> = self.api();
+        let params = PatchParams::apply("test").force();
+        api.patch(name, &params, &Patch::Apply(object)).await.map(|_| ())
+    }
+
+    /// Waits until a condition has a reason; its message.
+    pub(crate) async fn condition(&self, name: &str, kind: &str, reason: &str) -> String {
+        let api: Api<MultidimPodAutoscaler> = self.api();
+        let started = Instant::now();
+        loop {
+            let object = api.get(name).await.expect("it is there");
+            let conditions = object.status.unwrap_or_default().conditions;
+            let found = conditions.iter().find(|found| found.type_ == kind);
+            if let Some(found) = found.filter(|found| found.reason == reason) {
+                return found.message.clone();
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{kind} of {name} should be {reason}, but its conditions are {conditions:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Pods that a deployment asks for.
+    pub(crate) async fn replicas(&self, name: &str) -> i32 {
+        let api: Api<Deployment> = self.api();
+        api.get(name).await.expect("it is there").spec.replicas.unwrap_or(0)
+    }
+}
+
+/// A spec that makes sense, for a deployment.
+pub(crate) fn spec(target: &str, mode: &str) -> Value {
+    json!({
+        "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": target },
+        "mode": mode,
+        "constraints": { "global": { "minReplicas": 1, "maxReplicas": 10 } },
+    })
+}
+
+fn container() -> Value {
+    json!({
+        "name": "app", "image": "example.invalid/app:1",
+        "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
+    })
+}
+
+/// Our definitions, and one that stands for the metrics server: what pods use are objects that
+/// the tests write, and the API server serves them where everybody expects them.
+async fn define(client: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut all: Vec<Value> = serde_saphyr::from_multiple(&definitions()).expect("valid YAML");
+    all.push(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "pods.metrics.k8s.io",
+            "annotations": { "api-approved.kubernetes.io": "unapproved, for tests" },
+        },
+        "spec": {
+            "group": "metrics.k8s.io", "scope": "Namespaced",
+            "names": { "kind": "PodMetrics", "plural": "pods" },
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }));
+    for definition in all {
+        let name = definition["metadata"]["name"].as_str().expect("a name").to_owned();
+        let params = PatchParams::apply("test").force();
+        api.patch(&name, &params, &Patch::Apply(&definition)).await.expect("applied");
+        let established = conditions::is_crd_established();
+        await_condition(api.clone(), &name, established).await.expect("established");
+    }
+}

@@ -1,0 +1,128 @@
+//! How recommended sizes reach pods: through the webhook when they start, by eviction when they
+//! run on a server that cannot resize.
+
+use homeostat_operator::api::MultidimPodAutoscaler;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::cluster::free_port;
+use super::operator::{Operator, OperatorConfig, eventually};
+use super::shop::{Shop, spec};
+
+/// Requests of a pod's only container.
+async fn requests(shop: &Shop, pod: &str) -> (String, String) {
+    let pods: Api<Pod> = shop.api();
+    let pod = pods.get(pod).await.expect("it is there");
+    let container = pod.spec.expect("it has one").containers.remove(0);
+    let requests = container.resources.and_then(|all| all.requests).expect("it has requests");
+    (requests["cpu"].0.clone(), requests["memory"].0.clone())
+}
+
+/// Waits for a recommendation of another size and returns it.
+async fn recommended(shop: &Shop, name: &str) -> (String, String) {
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    eventually("a recommendation", async || {
+        let status = api.get(name).await.expect("there").status?;
+        let target = status.recommendation?.container_recommendations.first()?.target.clone();
+        let (cpu, memory) = (target.cpu?.0, target.memory?.0);
+        (memory != "256Mi").then_some((cpu, memory))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too() {
+    let Some(shop) = Shop::open("webhook").await else { return };
+    shop.deployment("checkout", 1).await;
+    shop.uses("checkout-0", "400m", "400Mi").await;
+    let port = free_port().to_string();
+    let configuration: MutatingWebhookConfiguration = serde_json::from_value(json!({
+        "metadata": { "name": "webhook-test" },
+        "webhooks": [{
+            "name": "pods.homeostat.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Ignore", "timeoutSeconds": 5,
+            "namespaceSelector": { "matchLabels": { "shop": shop.namespace } },
+            "clientConfig": { "url": format!("https://127.0.0.1:{port}/mutate") },
+            "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }],
+        }],
+    }))
+    .expect("valid");
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(shop.client.clone());
+    configurations.create(&PostParams::default(), &configuration).await.expect("created");
+    let mut object = spec("checkout", "Auto");
+    object["policy"] = json!({ "updateMode": "Initial" });
+    shop.autoscaler("checkout", object).await.expect("taken");
+    let listen = format!("127.0.0.1:{port}");
+    let arguments = [
+        "--listen",
+        &listen,
+        "--webhook-name",
+        "127.0.0.1",
+        "--webhook-configuration",
+        "webhook-test",
+    ];
+    let config = OperatorConfig { arguments: &arguments, copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let wanted = recommended(&shop, "checkout").await;
+    let authority = async || {
+        let found = configurations.get("webhook-test").await.expect("there");
+        found.webhooks?.first()?.client_config.ca_bundle.clone()
+    };
+    eventually("the server to know the authority", authority).await;
+    eventually("a certificate", async || operator.get("/readyz").filter(|text| text == "ok\n"))
+        .await;
+    // The server takes a moment to know of a new authority, and lets pods in meanwhile.
+    let mut made = 0;
+    eventually("a pod to be sized", async || {
+        made += 1;
+        let name = format!("checkout-new-{made}");
+        shop.pod("checkout", &name).await;
+        (requests(&shop, &name).await == wanted).then_some(())
+    })
+    .await;
+
+    // A certificate that has ended is replaced, and clients learn of the new authority.
+    let secrets: Api<Secret> = shop.api();
+    let old = authority().await;
+    let ended = json!({ "stringData": { "ends": "1000" } });
+    let params = PatchParams::default();
+    secrets.patch("homeostat-webhook", &params, &Patch::Merge(ended)).await.expect("patched");
+    eventually("a new certificate", async || {
+        authority().await.filter(|new| Some(new) != old.as_ref())
+    })
+    .await;
+
+    operator.kill();
+    shop.pod("checkout", "checkout-alone").await;
+    assert_eq!(requests(&shop, "checkout-alone").await.1, "256Mi");
+}
+
+#[tokio::test]
+async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
+    let Some(shop) = Shop::open("evictions").await else { return };
+    shop.deployment("checkout", 5).await;
+    for place in 0..5 {
+        shop.uses(&format!("checkout-{place}"), "300m", "400Mi").await;
+    }
+    let mut object = spec("checkout", "Auto");
+    object["policy"] = json!({ "disruption": { "maxUnavailable": "2", "leastPodAge": "1s" } });
+    object["constraints"]["global"] = json!({ "minReplicas": 5, "maxReplicas": 5 });
+    shop.autoscaler("checkout", object).await.expect("taken");
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let pods: Api<Pod> = shop.api();
+    let count = async || pods.list(&ListParams::default()).await.expect("listed").items.len();
+    eventually("two evictions", async || (count().await == 3).then_some(())).await;
+    // Nobody makes pods anew here: two are away, and that is as many as may be.
+    let message = shop.condition("checkout", "Acting", "DisruptionLimited").await;
+    assert!(message.contains("2 pods at most may be away at once"), "{message}");
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    assert_eq!(count().await, 3);
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    let rollout =
+        api.get("checkout").await.expect("there").status.and_then(|status| status.rollout);
+    assert_eq!(rollout.map(|rollout| rollout.evictions.len()), Some(2));
+}
