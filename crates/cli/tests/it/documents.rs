@@ -64,9 +64,14 @@ fn every_command_in_the_documents_exists() {
                 .filter(|word| !word.starts_with("--"))
                 .take(2)
                 .collect();
-            const GROUPS: [&str; 6] = ["bench", "calibrate", "config", "env", "sim", "trace"];
+            const GROUPS: [&str; 7] =
+                ["bench", "calibrate", "config", "env", "operator", "sim", "trace"];
             let depth = if GROUPS.contains(&verbs[0]) { 2 } else { 1 };
             let help = place.call(&format!("{} --help", verbs[..depth.min(verbs.len())].join(" ")));
+            if help.stderr.contains("homeostat-operator is not installed") {
+                // Only this crate is tested; the whole workspace builds that program too.
+                continue;
+            }
             assert_eq!(help.code, Some(0), "{}: homeostat {line}: {}", page.display(), help.stderr);
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 assert!(
