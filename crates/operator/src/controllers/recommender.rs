@@ -35,7 +35,8 @@ pub struct Recommender {
     /// What is remembered of each object. Each has its own lock, so that one that waits for a
     /// slow server does not hold up another.
     slots: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
-    surroundings: RwLock<Arc<Surroundings>>,
+    /// None before the first pass.
+    surroundings: RwLock<Option<Arc<Surroundings>>>,
 }
 
 /// What one look at the cluster gives for all objects.
@@ -101,7 +102,7 @@ impl Recommender {
             others: OtherAutoscalers::of(&self.ctx).await,
         };
         *self.surroundings.write().expect("nobody panics while holding it") =
-            Arc::new(surroundings);
+            Some(Arc::new(surroundings));
         self.slots.lock().expect("nobody panics while holding it").retain(|key, _| {
             let is_there = self.ctx.object(key).is_some();
             if !is_there {
@@ -142,6 +143,10 @@ impl Recommender {
     }
 
     async fn look(&self, key: &Key) {
+        let surroundings =
+            self.surroundings.read().expect("nobody panics while holding it").clone();
+        // The first pass looks at everything; before it, use would seem to be silent.
+        let Some(surroundings) = surroundings else { return };
         let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
         let started = Instant::now();
         let slot = {
@@ -159,7 +164,8 @@ impl Recommender {
             Ok(object) => {
                 let previous = object.status.clone().unwrap_or_default();
                 let about = about(&previous);
-                let status = match self.recommend(object, &mut slot, about.now).await {
+                let status = match self.recommend(object, &surroundings, &mut slot, about.now).await
+                {
                     Ok(news) => about.recommended(
                         &news.plan,
                         &news.standing,
@@ -192,13 +198,12 @@ impl Recommender {
     async fn recommend(
         &self,
         object: &MultidimPodAutoscaler,
+        surroundings: &Surroundings,
         slot: &mut Slot,
         now: SimTime,
     ) -> Result<News, Refused> {
         let plan = Plan::try_new(&object.spec)
             .map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
-        let surroundings =
-            self.surroundings.read().expect("nobody panics while holding it").clone();
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
         self.prepare(object, &plan, slot).await?;
         let since = slot.looked_at.replace(now).unwrap_or(now);
@@ -320,9 +325,11 @@ impl Recommender {
                 before.status != condition.status || before.reason != condition.reason
             });
             self.ctx.telemetry.condition(&key_of(object), condition);
-            // To be limited is everyday life; only a change taken back is worth a word.
+            // To be limited is everyday life, of which only a change taken back is worth a word;
+            // a mode is what people chose.
             let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
-                && condition.reason != ConditionReason::Reverted.to_string();
+                && condition.reason != ConditionReason::Reverted.to_string()
+                || condition.reason == ConditionReason::NotInMode.to_string();
             let is_good_from_the_start = before.is_none() && condition.status != "False";
             if turned && !is_everyday && !is_good_from_the_start {
                 let note = format!("{}: {}", condition.type_, condition.message);
