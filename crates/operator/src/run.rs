@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::cluster::Capabilities;
 use crate::controllers::{Context, Options, Recommender, Updater, follow};
 use crate::lease::{self, LeaseConfig};
-use crate::serve::{LogLevel, Served, is_loopback, serve_plain, serve_tls};
+use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
 use crate::telemetry::Telemetry;
 use crate::webhook::{CurrentCertificate, Keeper, KeeperConfig};
 
@@ -101,7 +101,7 @@ pub async fn run(
     let certificate = Arc::new(CurrentCertificate::default());
     let served = Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
     if let Some(address) = plain {
-        if !is_loopback(address) {
+        if !address.ip().is_loopback() {
             return Err(RunError::NotLoopback { address });
         }
         tokio::spawn(serve_plain(listen(address).await?, served.clone()));

@@ -2,7 +2,6 @@
 //! the log level on loopback without it.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -216,9 +215,4 @@ fn admit(body: &[u8], served: &Served) -> Answer {
     let json = header::HeaderValue::from_static("application/json");
     answer.headers_mut().insert(header::CONTENT_TYPE, json);
     answer
-}
-
-/// Where the plain side may listen.
-pub fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().is_loopback()
 }

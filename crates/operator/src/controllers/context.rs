@@ -1,23 +1,61 @@
 //! What the controllers share: the cluster, caches that follow it, and who leads.
 
-use std::sync::{Arc, RwLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use homeostat_core::SimTime;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::{Semaphore, watch};
 
 use super::follow::Guarded;
-use crate::api::MultidimPodAutoscaler;
+use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 
 /// Namespace and name of an object.
 pub type Key = (String, String);
+
+/// Namespace and name of an object.
+pub(super) fn key_of(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// What a controller remembers of each object. Each has its own lock, so that one that waits
+/// for a slow server does not hold up another.
+pub(super) struct Slots<T>(Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<T>>>>);
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Default> Slots<T> {
+    /// What is remembered of an object.
+    pub(super) fn of(&self, key: &Key) -> Arc<tokio::sync::Mutex<T>> {
+        self.locked().entry(key.clone()).or_default().clone()
+    }
+
+    /// Of all objects.
+    pub(super) fn all(&self) -> Vec<(Key, Arc<tokio::sync::Mutex<T>>)> {
+        self.locked().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
+    }
+
+    /// Forgets the objects of which this is not true.
+    pub(super) fn retain(&self, mut is_kept: impl FnMut(&Key) -> bool) {
+        self.locked().retain(|key, _| is_kept(key));
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<tokio::sync::Mutex<T>>>> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+}
 
 /// How the controllers work.
 #[derive(Clone)]
@@ -134,6 +172,30 @@ impl Context {
     /// An object as it is known now.
     pub fn object(&self, (namespace, name): &Key) -> Option<Arc<Guarded>> {
         self.objects.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// Writes one controller's part of a status; whether the server took it.
+    pub async fn write_status(
+        &self,
+        (namespace, name): &Key,
+        field_manager: &str,
+        status: &MultidimPodAutoscalerStatus,
+    ) -> bool {
+        let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.client.clone(), namespace);
+        let change = serde_json::json!({
+            "apiVersion": GROUP_VERSION,
+            "kind": "MultidimPodAutoscaler",
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let params = PatchParams::apply(field_manager).force();
+        match api.patch_status(name, &params, &Patch::Apply(change)).await {
+            Ok(_) => true,
+            Err(error) => {
+                self.telemetry.server_error("status", &error);
+                false
+            }
+        }
     }
 
     /// Tells people of something that happened to an object. An event that cannot be written

@@ -11,7 +11,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::context::Key;
+use super::context::{Key, key_of};
 use crate::api::{Acting, MultidimPodAutoscaler};
 use crate::cluster::keep_what_is_needed;
 use crate::guard::PAUSE_ANNOTATION;
@@ -44,9 +44,7 @@ pub fn follow(
                     continue;
                 }
             };
-            let meta = object.meta();
-            let key =
-                (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+            let key = key_of(&object);
             let now = Written::of(&object);
             if written.get(&key) != Some(&now) {
                 written.insert(key.clone(), now);

@@ -1,7 +1,7 @@
 //! The recommender: looks at every object at an interval, and at once when one was written.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, RwLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, RwLock};
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -10,14 +10,14 @@ use kube::{Api, Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::context::{Context, Key, now};
+use super::context::{Context, Key, Slots, key_of, now};
 use super::gather::{Usage, gather};
 use super::report::{About, time};
 use super::standing::{OtherAutoscalers, Refused, Standing, standing};
 use crate::api::{
-    ConditionReason, ConditionType, GROUP_VERSION, MultidimPodAutoscaler,
-    MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec,
-    MultidimPodAutoscalerStatus, Plan, Recommender as PlanRecommender,
+    ConditionReason, ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
+    MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan,
+    Recommender as PlanRecommender,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
@@ -32,9 +32,7 @@ const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
 /// Recommends for every object.
 pub struct Recommender {
     ctx: Arc<Context>,
-    /// What is remembered of each object. Each has its own lock, so that one that waits for a
-    /// slow server does not hold up another.
-    slots: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
+    slots: Slots<Slot>,
     /// None before the first pass.
     surroundings: RwLock<Option<Arc<Surroundings>>>,
 }
@@ -60,7 +58,7 @@ struct Slot {
 impl Recommender {
     /// One that remembers nothing yet.
     pub fn new(ctx: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { ctx, slots: Mutex::default(), surroundings: RwLock::default() })
+        Arc::new(Self { ctx, slots: Slots::default(), surroundings: RwLock::default() })
     }
 
     /// Looks at objects for as long as the program runs.
@@ -103,7 +101,7 @@ impl Recommender {
         };
         *self.surroundings.write().expect("nobody panics while holding it") =
             Some(Arc::new(surroundings));
-        self.slots.lock().expect("nobody panics while holding it").retain(|key, _| {
+        self.slots.retain(|key| {
             let is_there = self.ctx.object(key).is_some();
             if !is_there {
                 self.ctx.telemetry.forget(key);
@@ -125,11 +123,7 @@ impl Recommender {
 
     /// Writes down what is remembered of every object, before the program ends.
     pub async fn checkpoint_all(&self) {
-        let slots: Vec<_> = {
-            let slots = self.slots.lock().expect("nobody panics while holding it");
-            slots.iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
-        };
-        for (key, slot) in slots {
+        for (key, slot) in self.slots.all() {
             let Some(object) = self.ctx.object(&key) else { continue };
             let memory = slot.lock().await.engine.as_ref().map(|engine| memory_of(engine, now()));
             if let (Ok(object), Some(memory)) = (&object.0, memory) {
@@ -139,7 +133,7 @@ impl Recommender {
     }
 
     fn forget(&self) {
-        self.slots.lock().expect("nobody panics while holding it").clear();
+        self.slots.retain(|_| false);
     }
 
     async fn look(&self, key: &Key) {
@@ -149,10 +143,7 @@ impl Recommender {
         let Some(surroundings) = surroundings else { return };
         let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
         let started = Instant::now();
-        let slot = {
-            let mut slots = self.slots.lock().expect("nobody panics while holding it");
-            slots.entry(key.clone()).or_default().clone()
-        };
+        let slot = self.slots.of(key);
         let mut slot = slot.lock().await;
         let Some(guarded) = self.ctx.object(key) else { return };
         if guarded.meta().deletion_timestamp.is_some() {
@@ -166,13 +157,9 @@ impl Recommender {
                 let about = about(&previous);
                 let status = match self.recommend(object, &surroundings, &mut slot, about.now).await
                 {
-                    Ok(news) => about.recommended(
-                        &news.plan,
-                        &news.standing,
-                        &news.inputs,
-                        &news.outcome,
-                        news.fallen_back.as_ref(),
-                    ),
+                    Ok(news) => {
+                        about.recommended(&news.plan, &news.standing, &news.inputs, &news.outcome)
+                    }
                     Err(refused) => about.refused(&refused),
                 };
                 self.write(object, &mut slot, status, about.now).await;
@@ -187,7 +174,7 @@ impl Recommender {
                     .as_ref()
                     .is_none_or(|(written, _)| written.conditions != status.conditions)
                 {
-                    self.patch_status(key, &status).await;
+                    self.ctx.write_status(key, FIELD_MANAGER, &status).await;
                     slot.written = Some((status, about.now));
                 }
             }
@@ -232,7 +219,7 @@ impl Recommender {
             let memory = memory_of(engine, now);
             self.checkpoint(object, memory).await;
         }
-        Ok(News { plan, standing, inputs, outcome, fallen_back: None })
+        Ok(News { plan, standing, inputs, outcome })
     }
 
     /// Makes the engine of a plan: of a new version of the object it remembers what the one
@@ -303,7 +290,7 @@ impl Recommender {
         let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
             is_old(*at) || without_times(written) != without_times(&status)
         });
-        if !is_news || !self.patch_status(&key_of(object), &status).await {
+        if !is_news || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
             return;
         }
         let previous = slot.written.take().map(|(written, _)| written);
@@ -335,28 +322,6 @@ impl Recommender {
                 let note = format!("{}: {}", condition.type_, condition.message);
                 let is_warning = condition.status == "False";
                 self.ctx.tell(object, is_warning, &condition.reason, &note).await;
-            }
-        }
-    }
-
-    async fn patch_status(
-        &self,
-        (namespace, name): &Key,
-        status: &MultidimPodAutoscalerStatus,
-    ) -> bool {
-        let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.ctx.client.clone(), namespace);
-        let change = serde_json::json!({
-            "apiVersion": GROUP_VERSION,
-            "kind": "MultidimPodAutoscaler",
-            "metadata": { "name": name },
-            "status": status,
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        match api.patch_status(name, &params, &Patch::Apply(change)).await {
-            Ok(_) => true,
-            Err(error) => {
-                self.ctx.telemetry.server_error("status", &error);
-                false
             }
         }
     }
@@ -433,11 +398,6 @@ struct News {
     standing: Standing,
     inputs: crate::recommend::Inputs,
     outcome: Outcome,
-    fallen_back: Option<Refused>,
-}
-
-fn key_of(object: &impl ResourceExt) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// A status without the times and figures that change with every look.

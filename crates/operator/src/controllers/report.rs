@@ -58,7 +58,6 @@ impl About<'_> {
         standing: &Standing,
         inputs: &Inputs,
         outcome: &Outcome,
-        fallen_back: Option<&Refused>,
     ) -> MultidimPodAutoscalerStatus {
         let applied = &outcome.decision.applied;
         MultidimPodAutoscalerStatus {
@@ -72,32 +71,15 @@ impl About<'_> {
             alternatives: Some(alternatives(outcome)),
             current_metrics: measured(plan, inputs),
             decisions: self.decisions(plan, outcome),
-            conditions: self.conditions(plan, outcome, fallen_back),
+            conditions: self.conditions(plan, outcome),
             ..MultidimPodAutoscalerStatus::default()
         }
     }
 
-    fn conditions(
-        &self,
-        plan: &Plan,
-        outcome: &Outcome,
-        fallen_back: Option<&Refused>,
-    ) -> Vec<Condition> {
-        let ready = match fallen_back {
-            None => {
-                let message = format!("{} recommends", plan.recommender.name());
-                self.condition(
-                    ConditionType::Ready,
-                    Some(true),
-                    ConditionReason::AsPlanned,
-                    &message,
-                )
-            }
-            Some(refused) => {
-                let message = format!("{}; joint recommends meanwhile", refused.message);
-                self.condition(ConditionType::Ready, Some(true), refused.reason, &message)
-            }
-        };
+    fn conditions(&self, plan: &Plan, outcome: &Outcome) -> Vec<Condition> {
+        let message = format!("{} recommends", plan.recommender.name());
+        let as_planned = ConditionReason::AsPlanned;
+        let ready = self.condition(ConditionType::Ready, Some(true), as_planned, &message);
         let metrics = self.metrics_fresh(outcome);
         let unlimited = if outcome.is_limited {
             let words = outcome.reasons.join("; ");

@@ -1,20 +1,18 @@
 //! The updater: carries out what the status of an object says, no more and no faster than its
 //! limits of disruption allow.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use homeostat_core::{SimDuration, SimTime};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, MissedTickBehavior};
 
-use super::context::{Context, Key, now};
+use super::context::{Context, Key, Slots, key_of, now};
 use super::gather::pods_of;
 use super::report::{sim_time, time};
 use crate::api::{
-    Acting, ConditionReason, ConditionType, GROUP_VERSION, Mode, MultidimPodAutoscaler,
+    Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
     MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus,
 };
 use crate::cluster::{PodRecord, read_selector};
@@ -37,7 +35,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Carries out recommendations.
 pub struct Updater {
     ctx: Arc<Context>,
-    slots: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
+    slots: Slots<Slot>,
 }
 
 /// What is remembered of one object. All of it can be lost: the status and the cluster say
@@ -59,7 +57,7 @@ struct Part {
 impl Updater {
     /// One that has done nothing yet.
     pub fn new(ctx: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { ctx, slots: Mutex::default() })
+        Arc::new(Self { ctx, slots: Slots::default() })
     }
 
     /// Carries out what statuses say for as long as the program runs.
@@ -70,7 +68,7 @@ impl Updater {
             let keys = tokio::select! {
                 _ = ticks.tick() => {
                     let objects = self.ctx.objects.state();
-                    objects.iter().map(|object| (object.namespace().unwrap_or_default(), object.name_any())).collect()
+                    objects.iter().map(|object| key_of(&**object)).collect()
                 }
                 key = changes.recv() => {
                     let Some(key) = key else { return };
@@ -88,14 +86,11 @@ impl Updater {
     }
 
     async fn look(&self, key: &Key) {
-        let slot = {
-            let mut slots = self.slots.lock().expect("nobody panics while holding it");
-            slots.entry(key.clone()).or_default().clone()
-        };
+        let slot = self.slots.of(key);
         // Somebody is at it already, and will be again soon.
         let Ok(mut slot) = slot.try_lock() else { return };
         let Some(guarded) = self.ctx.object(key) else {
-            self.slots.lock().expect("nobody panics while holding it").remove(key);
+            self.slots.retain(|other| other != key);
             return;
         };
         let Ok(object) = &guarded.0 else { return };
@@ -302,28 +297,12 @@ impl Work<'_> {
     }
 
     async fn write(&self, part: &Part) -> bool {
-        let name = self.object.name_any();
-        let namespace = self.object.namespace().unwrap_or_default();
-        let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.ctx.client.clone(), &namespace);
         let status = MultidimPodAutoscalerStatus {
             last_scale_time: part.last_scale_time.clone(),
             rollout: Some(part.rollout.clone()),
             ..MultidimPodAutoscalerStatus::default()
         };
-        let change = serde_json::json!({
-            "apiVersion": GROUP_VERSION,
-            "kind": "MultidimPodAutoscaler",
-            "metadata": { "name": name },
-            "status": status,
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        match api.patch_status(&name, &params, &Patch::Apply(change)).await {
-            Ok(_) => true,
-            Err(error) => {
-                self.ctx.telemetry.server_error("status", &error);
-                false
-            }
-        }
+        self.ctx.write_status(&key_of(self.object), FIELD_MANAGER, &status).await
     }
 }
 

@@ -87,11 +87,6 @@ impl Breaker {
         (*to, None)
     }
 
-    /// When nothing goes down any longer for.
-    pub fn hold_until(&self) -> Option<SimTime> {
-        self.hold_until
-    }
-
     fn forget(&mut self, config: &BreakerConfig, now: SimTime) {
         self.watched = self.watched.filter(|(at, _)| now <= *at + config.watch);
         self.hold_until = self.hold_until.filter(|until| now < *until);
