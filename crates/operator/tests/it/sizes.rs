@@ -8,9 +8,9 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::cluster::free_port;
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
+use homeostat_testbed::free_port;
 
 /// Requests of a pod's only container.
 async fn requests(shop: &Shop, pod: &str) -> (String, String) {
