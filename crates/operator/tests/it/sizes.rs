@@ -2,6 +2,7 @@
 //! run on a server that cannot resize.
 
 use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_testbed::free_port;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
