@@ -1,8 +1,8 @@
 //! The service that runs in real pods: every request costs a fixed amount of CPU work.
 //!
 //! The amount is a number of iterations, so that a pod with less CPU takes longer. Requests are
-//! worked on one at a time in their order, as in the many runtimes with one thread. It stands
-//! alone on the standard library: [`homeostat_testbed`] compiles this file into a static binary,
+//! worked on one at a time in their order, as in the many runtimes with one thread; those whose
+//! client has gone meanwhile are dropped. It stands alone on the standard library: [`homeostat_testbed`] compiles this file into a static binary,
 //! which is all that an image holds.
 //!
 //! | argument | what it does |
@@ -11,10 +11,11 @@
 //! | `calibrate` | prints how many iterations take a millisecond here |
 //! | `pause` | nothing: holds the place of a pod |
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// Upper ends of the latency histogram, in seconds.
@@ -58,12 +59,11 @@ fn iterations_per_millisecond() -> f64 {
     (0..200).map(trial).fold(0.0, f64::max)
 }
 
-#[derive(Default)]
+/// A request that waits for its turn: whose it is, and who wants to know that it is done.
+type Job = (Arc<TcpStream>, SyncSender<()>);
+
 struct Service {
-    iterations: u64,
-    /// Whose turn it is, and the number that the next one draws.
-    turn: Mutex<(u64, u64)>,
-    turned: Condvar,
+    jobs: Sender<Job>,
     in_flight: AtomicU64,
     requests: AtomicU64,
     latency_nanos: AtomicU64,
@@ -77,29 +77,62 @@ fn serve() {
     // Touched, so that it is really there.
     let memory = vec![1_u8; number("WORK_MEMORY_MIB").unwrap_or(16) as usize * 1024 * 1024];
     std::hint::black_box(&memory);
-    let service: &'static Service =
-        Box::leak(Box::new(Service { iterations, ..Service::default() }));
+    let (jobs, waiting) = channel();
+    std::thread::spawn(move || work_in_turn(&waiting, iterations));
+    let service = Arc::new(Service {
+        jobs,
+        in_flight: AtomicU64::default(),
+        requests: AtomicU64::default(),
+        latency_nanos: AtomicU64::default(),
+        buckets: Default::default(),
+        is_draining: AtomicBool::default(),
+    });
     let listener = TcpListener::bind("0.0.0.0:8080").expect("the port is free");
     for stream in listener.incoming().flatten() {
-        std::thread::spawn(move || service.converse(&stream));
+        let service = service.clone();
+        std::thread::spawn(move || service.converse(&Arc::new(stream)));
+    }
+}
+
+fn work_in_turn(waiting: &Receiver<Job>, iterations: u64) {
+    for (client, done) in waiting {
+        if !is_gone(&client) {
+            work(iterations);
+        }
+        // Whoever asked waits for this.
+        let _ = done.send(());
+    }
+}
+
+/// Whether a client hung up: nobody would read the answer.
+fn is_gone(client: &TcpStream) -> bool {
+    let peek = || {
+        client.set_nonblocking(true)?;
+        let peeked = client.peek(&mut [0]);
+        client.set_nonblocking(false)?;
+        peeked
+    };
+    match peek() {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
     }
 }
 
 impl Service {
     /// Answers the requests of one connection until the client goes.
-    fn converse(&self, stream: &TcpStream) -> Option<()> {
+    fn converse(&self, stream: &Arc<TcpStream>) -> Option<()> {
         stream.set_nodelay(true).ok()?;
-        let mut lines = BufReader::new(stream).lines();
+        let mut lines = BufReader::new(&**stream).lines();
         loop {
             let request = lines.next()?.ok()?;
             while !lines.next()?.ok()?.is_empty() {}
             let path = request.split(' ').nth(1).unwrap_or_default();
-            let (code, body) = self.answer(path);
+            let (code, body) = self.answer(path, stream);
             let length = body.len();
             let head = format!(
                 "HTTP/1.1 {code}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
             );
-            (&mut &*stream).write_all((head + &body).as_bytes()).ok()?;
+            (&mut &**stream).write_all((head + &body).as_bytes()).ok()?;
             if path == "/drain" {
                 std::thread::sleep(Duration::from_millis(100));
                 std::process::exit(0);
@@ -107,10 +140,10 @@ impl Service {
         }
     }
 
-    fn answer(&self, path: &str) -> (&'static str, String) {
+    fn answer(&self, path: &str, client: &Arc<TcpStream>) -> (&'static str, String) {
         match path {
             "/work" => {
-                self.work_in_turn();
+                self.wait_for_work(client);
                 ("200 OK", "done\n".to_owned())
             }
             "/ready" if self.is_draining.load(Ordering::SeqCst) => {
@@ -126,17 +159,12 @@ impl Service {
         }
     }
 
-    fn work_in_turn(&self) {
+    fn wait_for_work(&self, client: &Arc<TcpStream>) {
         let started = Instant::now();
         self.in_flight.fetch_add(1, Ordering::SeqCst);
-        let mut turn = self.turn.lock().expect("nobody panics");
-        let number = turn.1;
-        turn.1 += 1;
-        let turn = self.turned.wait_while(turn, |turn| turn.0 != number).expect("nobody panics");
-        drop(turn);
-        work(self.iterations);
-        self.turn.lock().expect("nobody panics").0 += 1;
-        self.turned.notify_all();
+        let (done, is_done) = sync_channel(1);
+        self.jobs.send((client.clone(), done)).expect("the worker never ends");
+        is_done.recv().expect("the worker answers");
         let took = started.elapsed();
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
         self.requests.fetch_add(1, Ordering::SeqCst);
