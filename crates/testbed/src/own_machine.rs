@@ -15,12 +15,17 @@ pub(crate) const NODE_ADDRESS: &str = "10.97.0.1";
 
 const MARK: &str = "HOMEOSTAT_OWN_MACHINE";
 const PREFIX: &str = "homeostat-node-";
+/// Processor time of the machine within, where others want some as well: that of ten groups.
+/// What is measured in it should not depend on who else is busy.
+const SHARES: &str = "10240";
 
 /// What the first process does: places that a kubelet and a container runtime write into are
 /// made private, kernel settings that a kubelet insists on look as if they were set, the network
-/// gets its loopback and an address. It stays, since somebody has to reap orphans.
+/// gets its loopback and an address. Servers are held beside the pods, with the same right to
+/// processors. It stays, since somebody has to reap orphans.
 const FIRST_PROCESS: &str = r#"
 set -e
+echo $$ > "/sys/fs/cgroup/cpu/$HOMEOSTAT_OWN_MACHINE/servers/cgroup.procs"
 for place in /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
   mkdir -p "$place"
   mount -t tmpfs none "$place"
@@ -63,6 +68,10 @@ pub fn run_inside(arguments: &[String]) -> Result<ExitStatus, String> {
     for hierarchy in &hierarchies {
         fs::create_dir_all(hierarchy.join(&group)).expect("root may make a control group");
     }
+    let processors = Path::new("/sys/fs/cgroup/cpu").join(&group);
+    fs::create_dir_all(processors.join("servers")).expect("root may make a control group");
+    fs::write(processors.join("cpu.shares"), SHARES).expect("written");
+    fs::write(processors.join("servers/cpu.shares"), "2048").expect("written");
     let program = std::env::current_exe().expect("it runs");
     let status = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "unshare"])
@@ -93,9 +102,7 @@ fn possible() -> Result<(), String> {
     if !Path::new("/usr/lib/cni/bridge").exists() {
         return Err("/usr/lib/cni/bridge is missing: tests/cluster/kubernetes installs it".into());
     }
-    if !Path::new("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists()
-        && !Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists()
-    {
+    if !Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists() {
         return Err("no control groups of version 1, which this kubelet needs".to_owned());
     }
     let try_out = Command::new("unshare")

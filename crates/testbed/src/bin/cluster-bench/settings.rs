@@ -15,7 +15,7 @@ pub(crate) const WORK_MILLISECONDS: u64 = 10;
 /// room for some queueing and for two or three periods of the kernel's CPU quota (100 ms each),
 /// which is what a pod that is full makes its requests wait for, but not for a queue that grows.
 pub(crate) const THRESHOLD_MILLISECONDS: u64 = 250;
-/// The mean load, in requests a second: 0.3 cores. The highest peak, that of the spike, is 0.86
+/// The mean load, in requests a second: 0.3 cores. The highest peak, that of the spike, is 0.65
 /// cores, so that a machine of two cores carries pods, cluster and generator without being the
 /// limit itself.
 pub(crate) const MEAN_RATE: f64 = 30.0;
@@ -82,11 +82,11 @@ pub(crate) enum Output {
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LoadName {
-    /// From half the mean to twice the mean at once, and back after a third of the time.
+    /// Two and a half times the load at once, and back after nearly half of the time.
     Step,
-    /// Slowly up to seven times the start, and faster down again.
+    /// Slowly up to four times the load, and faster down again.
     Ramp,
-    /// Four times the load for a seventh of the time.
+    /// Nearly three times the load for a seventh of the time.
     Spike,
 }
 
@@ -95,13 +95,13 @@ impl LoadName {
     pub(crate) fn load(self, seconds: f64) -> (Load, f64) {
         let (points, change) = match self {
             Self::Step => {
-                let jumps = [(0.0, 0.5), (0.1, 0.5), (0.1, 1.8), (0.43, 1.8), (0.43, 0.5)];
-                ([&jumps[..], &[(1.0, 0.5)]].concat(), 0.1)
+                let jumps = [(0.0, 0.6), (0.1, 0.6), (0.1, 1.5), (0.55, 1.5), (0.55, 0.6)];
+                ([&jumps[..], &[(1.0, 0.6)]].concat(), 0.1)
             }
-            Self::Ramp => (vec![(0.0, 0.3), (0.6, 2.0), (1.0, 0.3)], 0.0),
+            Self::Ramp => (vec![(0.0, 0.4), (0.6, 1.7), (1.0, 0.6)], 0.0),
             Self::Spike => {
-                let jumps = [(0.0, 0.7), (0.25, 0.7), (0.25, 3.0), (0.4, 3.0), (0.4, 0.7)];
-                ([&jumps[..], &[(1.0, 0.7)]].concat(), 0.25)
+                let jumps = [(0.0, 0.8), (0.25, 0.8), (0.25, 2.2), (0.4, 2.2), (0.4, 0.8)];
+                ([&jumps[..], &[(1.0, 0.8)]].concat(), 0.25)
             }
         };
         (Load::new(points).scaled(MEAN_RATE, seconds), change * seconds)
