@@ -6,8 +6,10 @@
 
 mod authority;
 mod cluster;
+mod control_plane;
 mod server;
 
 pub use authority::Authority;
 pub use cluster::{Cluster, ClusterConfig};
+pub use control_plane::{ControlPlane, ControlPlaneConfig};
 pub use server::{Server, free_port};
