@@ -7,5 +7,5 @@ mod inputs;
 mod split;
 
 pub use checkpoint_text::{from_text, to_text};
-pub use engine::{Engine, Outcome};
+pub use engine::{Absence, Engine, Outcome};
 pub use inputs::{ContainerInputs, Inputs, PodInputs};
