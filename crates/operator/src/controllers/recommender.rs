@@ -335,8 +335,9 @@ impl Recommender {
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
         let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
-        // It goes with its object.
-        let owner: Option<OwnerReference> = object.controller_owner_ref(&());
+        // It goes with its object. It does not hold the object up: that would take the right to
+        // change finalizers on clusters that check it.
+        let owner: Option<OwnerReference> = object.owner_ref(&());
         checkpoint.metadata = ObjectMeta {
             name: Some(object.name_any()),
             owner_references: owner.map(|owner| vec![owner]),
