@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 14] = [
+const LAYERS: [(&str, u8); 15] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, u8); 14] = [
     ("homeostat-sim-faas", 2),
     ("homeostat-simppo", 3),
     ("homeostat-lab", 4),
+    ("homeostat-testbed", 4),
     ("homeostat-wire", 4),
     ("homeostat-cli", 5),
     ("homeostat-operator", 5),

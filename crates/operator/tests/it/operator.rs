@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::cluster::{Cluster, free_port};
+use homeostat_testbed::{Cluster, free_port};
 
 /// A running operator; it is killed when this is dropped.
 pub(crate) struct Operator {
@@ -35,7 +35,7 @@ impl Operator {
             .args(["--log", "info,homeostat_operator=debug"])
             .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .args(config.arguments)
-            .env("KUBECONFIG", cluster.kubeconfig("admin", &["system:masters"]))
+            .env("KUBECONFIG", cluster.admin_kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)

@@ -13,8 +13,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
+use homeostat_testbed::Cluster;
 
-use super::cluster::Cluster;
+use super::cluster;
 use super::operator::PATIENCE;
 
 /// A namespace of one test.
@@ -28,7 +29,7 @@ impl Shop {
     /// A new namespace on the shared cluster, with everything defined; none if there is no
     /// cluster.
     pub(crate) async fn open(name: &str) -> Option<Self> {
-        let cluster = Cluster::shared()?;
+        let cluster = cluster::shared()?;
         let client = cluster.client().await;
         define(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());

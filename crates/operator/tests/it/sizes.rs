@@ -2,15 +2,16 @@
 //! run on a server that cannot resize.
 
 use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_testbed::free_port;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::cluster::free_port;
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
+use homeostat_testbed::free_port;
 
 /// Requests of a pod's only container.
 async fn requests(shop: &Shop, pod: &str) -> (String, String) {
