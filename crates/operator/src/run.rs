@@ -70,6 +70,8 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let RunConfig { options, lease, listen, webhook, plain, log_level } = config;
+    let telemetry = Arc::new(Telemetry::default());
+    let client = telemetry.counting(&client);
     let capabilities = Capabilities::of(&client).await?;
     if !capabilities.has_definition {
         return Err(RunError::NoDefinition);
@@ -80,7 +82,6 @@ pub async fn run(
         metrics = capabilities.has_pod_metrics,
         "connected"
     );
-    let telemetry = Arc::new(Telemetry::default());
     let (spec_changes, specs) = mpsc::unbounded_channel();
     let (status_changes, statuses) = mpsc::unbounded_channel();
     let caches = follow(

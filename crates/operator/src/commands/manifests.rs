@@ -31,14 +31,8 @@ pub(crate) struct ManifestsArguments {
 }
 
 pub(super) fn run(arguments: ManifestsArguments) -> anyhow::Result<()> {
-    let ManifestsArguments {
-        image,
-        namespace,
-        prometheus,
-        only_namespace,
-        no_webhook,
-        kubernetes,
-    } = arguments;
+    let ManifestsArguments { image, namespace, prometheus, only_namespace, no_webhook, kubernetes } =
+        arguments;
     if let Some(url) = &prometheus {
         // Refused here, rather than by a pod that does not start.
         Prometheus::check(&PrometheusAddress { url: url.clone(), ..PrometheusAddress::default() })?;

@@ -134,6 +134,7 @@ impl Recommender {
 
     fn forget(&self) {
         self.slots.retain(|_| false);
+        self.ctx.telemetry.forget_all();
     }
 
     async fn look(&self, key: &Key) {
@@ -162,6 +163,7 @@ impl Recommender {
                     }
                     Err(refused) => about.refused(&refused),
                 };
+                self.ctx.telemetry.looked_at(key, object, &status);
                 self.write(object, &mut slot, status, about.now).await;
             }
             Err(invalid) => {

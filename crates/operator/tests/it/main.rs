@@ -3,9 +3,12 @@
 //! `tests/cluster/kubernetes` builds the binaries and prints their folder; without
 //! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
 
+mod chart;
 mod cluster;
+mod dashboard;
 mod definition;
 mod operator;
 mod reconcile;
+mod rights;
 mod shop;
 mod sizes;

@@ -1,7 +1,7 @@
 //! The operator as a process of its own, for one namespace.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,29 @@ impl Operator {
             .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .args(config.arguments)
             .env("KUBECONFIG", cluster.admin_kubeconfig())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("it starts");
+        Self { process, log, plain_port }
+    }
+
+    /// Starts one with exactly these arguments, as whoever a kubeconfig names; its own side is
+    /// at a free port.
+    pub(crate) fn start_as(
+        cluster: &Cluster,
+        name: &str,
+        kubeconfig: &Path,
+        arguments: &[String],
+    ) -> Self {
+        let log = cluster.file(&format!("operator-{name}.log"));
+        let file = fs::File::create(&log).expect("a log");
+        let plain_port = free_port();
+        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+            .args(arguments)
+            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
+            .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
