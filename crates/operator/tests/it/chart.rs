@@ -56,12 +56,12 @@ impl Helm {
     }
 }
 
-const IMAGE: [&str; 2] = ["image.repository=example.invalid/homeostat", "image.tag=1"];
+const IMAGE: [&str; 2] = ["image.repository=example.invalid/homeostat", "image.tag=v1"];
 
 fn installation() -> Installation {
     Installation {
         namespace: "homeostat".to_owned(),
-        image: "example.invalid/homeostat:1".to_owned(),
+        image: "example.invalid/homeostat:v1".to_owned(),
         prometheus: None,
         only_namespace: None,
         has_webhook: true,
