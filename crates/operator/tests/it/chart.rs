@@ -8,8 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use homeostat_operator::api::MultidimPodAutoscaler;
 use homeostat_operator::install::{Installation, chart_rights, manifests};
-use serde_json::{Map, Value};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::Role;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Map, Value, json};
+
+use super::shop::{Shop, spec};
 
 /// A file of the chart.
 pub(crate) fn chart_file(name: &str) -> PathBuf {
@@ -209,6 +219,57 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     check(&[IMAGE[0], "webhook.timeoutSeconds=60"], "timeoutSeconds");
     check(&[IMAGE[0], "prometheus.url=prometheus:9090"], "url");
     check(&[IMAGE[0], "onlyNamespace=Shop"], "onlyNamespace");
+}
+
+#[tokio::test]
+async fn an_upgrade_keeps_what_the_operator_wrote_and_removal_leaves_only_the_definitions() {
+    let Some(helm) = helm() else { return };
+    let Some(shop) = Shop::open("upgraded").await else { return };
+    shop.autoscaler("checkout", spec("checkout", "Off")).await.expect("taken");
+    let kubeconfig = shop.cluster.admin_kubeconfig();
+    let chart = chart_file("");
+    let run = |command: &str, settings: &str| {
+        let mut arguments = vec![command, "homeostat"];
+        if command != "uninstall" {
+            arguments.extend([chart.to_str().expect("text"), "--set", IMAGE[0]]);
+            arguments.extend(["--set", "onlyNamespace=upgraded", "--set", settings]);
+        }
+        arguments.extend(["--kubeconfig", kubeconfig.to_str().expect("text")]);
+        arguments.extend(["--namespace", "upgraded"]);
+        helm.run(&arguments).expect(command)
+    };
+    run("install", "replicas=2");
+    // As the operator does when it has made a certificate.
+    let secrets: Api<Secret> = shop.api();
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(shop.client.clone());
+    let params = PatchParams::default();
+    let change = json!({ "stringData": { "ends": "1000" } });
+    secrets.patch("homeostat-webhook", &params, &Patch::Merge(change)).await.expect("patched");
+    let bundle = ByteString(b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n".to_vec());
+    let mut configuration = configurations.get("homeostat-upgraded").await.expect("installed");
+    for webhook in configuration.webhooks.iter_mut().flatten() {
+        webhook.client_config.ca_bundle = Some(bundle.clone());
+    }
+    let post = PostParams::default();
+    configurations.replace("homeostat-upgraded", &post, &configuration).await.expect("replaced");
+
+    run("upgrade", "replicas=3");
+    let deployments: Api<Deployment> = shop.api();
+    let deployment = deployments.get("homeostat").await.expect("there");
+    assert_eq!(deployment.spec.replicas, Some(3));
+    let secret = secrets.get("homeostat-webhook").await.expect("there");
+    assert!(secret.data.is_some_and(|data| data.contains_key("ends")));
+    let configuration = configurations.get("homeostat-upgraded").await.expect("there");
+    let webhook = &configuration.webhooks.expect("there")[0];
+    assert_eq!(webhook.client_config.ca_bundle, Some(bundle));
+
+    run("uninstall", "");
+    assert!(configurations.get_opt("homeostat-upgraded").await.expect("asked").is_none());
+    assert!(secrets.get_opt("homeostat-webhook").await.expect("asked").is_none());
+    let roles: Api<Role> = shop.api();
+    assert!(roles.list(&ListParams::default()).await.expect("listed").items.is_empty());
+    let objects: Api<MultidimPodAutoscaler> = shop.api();
+    assert!(objects.get_opt("checkout").await.expect("asked").is_some());
 }
 
 /// Every line of values.yaml that sets something, as a path.

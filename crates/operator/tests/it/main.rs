@@ -7,6 +7,7 @@ mod chart;
 mod cluster;
 mod dashboard;
 mod definition;
+mod image;
 mod operator;
 mod reconcile;
 mod rights;

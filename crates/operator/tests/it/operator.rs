@@ -1,7 +1,7 @@
 //! The operator as a process of its own, for one namespace.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,39 +26,23 @@ pub(crate) struct OperatorConfig<'a> {
 impl Operator {
     /// Starts one for a namespace, with a look every second.
     pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
-        let log = cluster.file(&format!("operator-{namespace}{}.log", config.copy));
-        let file = fs::File::create(&log).expect("a log");
-        let plain_port = free_port();
-        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+        command
             .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
             .args(["--only-namespace", namespace, "--namespace", namespace])
             .args(["--log", "info,homeostat_operator=debug"])
-            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .args(config.arguments)
-            .env("KUBECONFIG", cluster.admin_kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .expect("it starts");
-        Self { process, log, plain_port }
+            .env("KUBECONFIG", cluster.admin_kubeconfig());
+        Self::spawn(cluster, &format!("{namespace}{}", config.copy), &mut command)
     }
 
-    /// Starts one with exactly these arguments, as whoever a kubeconfig names; its own side is
-    /// at a free port.
-    pub(crate) fn start_as(
-        cluster: &Cluster,
-        name: &str,
-        kubeconfig: &Path,
-        arguments: &[String],
-    ) -> Self {
+    /// Starts one as a command says; its own side is at a free port.
+    pub(crate) fn spawn(cluster: &Cluster, name: &str, command: &mut Command) -> Self {
         let log = cluster.file(&format!("operator-{name}.log"));
         let file = fs::File::create(&log).expect("a log");
         let plain_port = free_port();
-        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
-            .args(arguments)
+        let process = command
             .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
-            .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
@@ -71,6 +55,11 @@ impl Operator {
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// What it has logged.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use homeostat_operator::install::{Installation, manifests};
 use homeostat_testbed::{Cluster, free_port};
@@ -162,7 +163,12 @@ fn expand<'a>(
 }
 
 /// Installs the operator: with Helm where there is one, else what `manifests` prints.
-async fn install(cluster: &Cluster, client: &Client, namespace: &str, only: Option<&str>) {
+pub(crate) async fn install(
+    cluster: &Cluster,
+    client: &Client,
+    namespace: &str,
+    only: Option<&str>,
+) {
     let kubeconfig = cluster.admin_kubeconfig();
     let kubeconfig = kubeconfig.to_str().expect("a path of text");
     if let Some(helm) = helm() {
@@ -201,15 +207,20 @@ async fn install(cluster: &Cluster, client: &Client, namespace: &str, only: Opti
     }
 }
 
-/// A kubeconfig of a service account, with a token from the server itself.
-async fn account_kubeconfig(cluster: &Cluster, client: &Client, namespace: &str) -> PathBuf {
+/// A token of the operator's account, from the server itself.
+pub(crate) async fn token(client: &Client, namespace: &str) -> String {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/homeostat/token");
     let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {
         "audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600,
     }});
     let request = http::Request::post(path).body(body.to_string().into_bytes()).expect("valid");
     let answer: Value = client.request(request).await.expect("a token");
-    let token = answer["status"]["token"].as_str().expect("a token");
+    answer["status"]["token"].as_str().expect("a token").to_owned()
+}
+
+/// A kubeconfig of the operator's account.
+async fn account_kubeconfig(cluster: &Cluster, client: &Client, namespace: &str) -> PathBuf {
+    let token = token(client, namespace).await;
     let file = cluster.file("account.kubeconfig");
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
@@ -381,7 +392,9 @@ async fn check(name: &str, is_for_one_namespace: bool) {
     let configuration = if is_for_one_namespace { "homeostat-shop" } else { "homeostat" };
     call_directly(&client, configuration, port).await;
     let arguments = installed_arguments(&client, namespace, port).await;
-    let operator = Operator::start_as(cluster, name, &kubeconfig, &arguments);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+    command.args(arguments).env("KUBECONFIG", kubeconfig);
+    let operator = Operator::spawn(cluster, name, &mut command);
     check_that_it_works(&shop, &operator).await;
 
     let account = Subject {
