@@ -7,6 +7,7 @@ mod chart;
 mod cluster;
 mod dashboard;
 mod definition;
+mod first_object;
 mod image;
 mod operator;
 mod reconcile;
