@@ -291,10 +291,11 @@ fn values() -> Vec<String> {
             if depth == 0 {
                 (group, is_group_documented) = (key.to_owned(), is_documented && is_group);
             }
-            if !is_group && !(depth > 0 && is_group_documented) {
+            // What is documented as a whole is one value.
+            let is_inside_a_value = depth > 0 && is_group_documented;
+            let is_value = if is_group { is_documented } else { !is_inside_a_value };
+            if is_value {
                 paths.push(path);
-            } else if is_group && is_documented {
-                paths.push(key.to_owned());
             }
         }
         before = line;
