@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use homeostat_operator::telemetry::Telemetry;
 use serde_json::{Value, json};
 
 use super::chart::chart_file;
+use super::cluster;
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
@@ -39,6 +41,28 @@ fn queries() -> Vec<String> {
     let mut found = Vec::new();
     collect(&serde_json::from_str(&text).expect("it is JSON"), &mut found);
     found
+}
+
+#[test]
+fn prometheus_understands_every_query_of_the_dashboard() {
+    let is_query = |query: &String| !query.starts_with("label_values(");
+    let rules: Vec<Value> = queries()
+        .into_iter()
+        .filter(is_query)
+        .enumerate()
+        // Grafana puts an expression of names in the place of a variable.
+        .map(|(place, query)| json!({ "record": format!("query:{place}"), "expr": query.replace('$', "") }))
+        .collect();
+    assert!(rules.len() > 20, "{rules:?}");
+    let file = cluster::fresh_folder("dashboard").join("rules.yaml");
+    let groups = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    fs::write(&file, groups.to_string()).expect("written");
+    let Ok(checked) = Command::new("promtool").args(["check", "rules"]).arg(&file).output() else {
+        eprintln!("SKIPPED: no promtool; apt-get install prometheus");
+        return;
+    };
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{said}");
 }
 
 /// Names of ours in a query.
