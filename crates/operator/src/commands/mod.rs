@@ -2,6 +2,7 @@
 
 mod crd;
 mod explain;
+mod manifests;
 mod run;
 
 use clap::Subcommand;
@@ -13,6 +14,8 @@ pub(crate) enum Command {
     Run(Box<run::RunArguments>),
     /// Print the definitions of the objects, to be applied before anything else.
     Crd,
+    /// Print everything that is installed in a cluster, for `kubectl apply`.
+    Manifests(manifests::ManifestsArguments),
     /// Say why an object is as it is: recommendation, reasons, what HPA and VPA would do, inputs.
     Explain(explain::ExplainArguments),
     /// Show the last decisions about an object.
@@ -24,6 +27,7 @@ impl Command {
         match self {
             Self::Run(arguments) => run::run(&arguments).await,
             Self::Crd => crd::run(),
+            Self::Manifests(arguments) => manifests::run(arguments),
             Self::Explain(arguments) => explain::run(&arguments, explain::Question::Explain).await,
             Self::History(arguments) => explain::run(&arguments, explain::Question::History).await,
         }

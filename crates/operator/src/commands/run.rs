@@ -1,6 +1,6 @@
 //! `run`: the controllers and the webhook.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
+
+/// Where the webhook is served if nothing else is said.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -57,9 +60,10 @@ pub(crate) struct RunArguments {
     /// Lead without asking: for a single copy outside a cluster.
     #[arg(long)]
     no_leader_election: bool,
-    /// Where the webhook, health and metrics are served with TLS.
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
-    listen: SocketAddr,
+    /// Where the webhook, health and metrics are served with TLS; 0.0.0.0:8443 if there is a
+    /// webhook, nowhere without one.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// Where health, metrics and /loglevel are served without TLS, on loopback.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen_plain: SocketAddr,
@@ -127,7 +131,8 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let config = RunConfig {
         options,
         lease,
-        webhook: (!arguments.no_webhook).then_some((arguments.listen, keeper)),
+        listen: arguments.listen.or((!arguments.no_webhook).then_some(LISTEN)),
+        webhook: (!arguments.no_webhook).then_some(keeper),
         learners: learners(arguments)?,
         plain: Some(arguments.listen_plain),
         log_level,

@@ -1,6 +1,7 @@
 //! What the controllers share: the cluster, caches that follow it, and who leads.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -116,6 +117,7 @@ pub struct Context {
     pub turns: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
     recorder: Recorder,
+    are_caches_ready: AtomicBool,
 }
 
 impl Context {
@@ -138,6 +140,7 @@ impl Context {
                 leads.clone(),
             )),
             capabilities: RwLock::new(Arc::new(capabilities)),
+            are_caches_ready: AtomicBool::new(false),
             client,
             options,
             objects,
@@ -166,17 +169,16 @@ impl Context {
 
     /// Whether objects and pods have been listed.
     pub fn are_caches_ready(&self) -> bool {
-        use futures::FutureExt;
-        let objects = self.objects.wait_until_ready().now_or_never();
-        let pods = self.pods.wait_until_ready().now_or_never();
-        matches!((objects, pods), (Some(Ok(())), Some(Ok(()))))
+        self.are_caches_ready.load(Ordering::Relaxed)
     }
 
-    /// Waits until objects and pods have been listed.
+    /// Waits until objects and pods have been listed. One task only may wait: a store wakes the
+    /// last that asked, and no other.
     pub async fn wait_for_caches(&self) {
         // An error says that the program is about to end.
         let _ = self.objects.wait_until_ready().await;
         let _ = self.pods.wait_until_ready().await;
+        self.are_caches_ready.store(true, Ordering::Relaxed);
     }
 
     /// An object as it is known now.

@@ -36,11 +36,15 @@ pub struct Recommender {
     slots: Slots<Slot>,
     /// None before the first pass.
     surroundings: RwLock<Option<Arc<Surroundings>>>,
+    /// Who looks around now: others wait and see what was seen.
+    looking_around: tokio::sync::Mutex<()>,
 }
 
 /// What one look at the cluster gives for all objects.
 #[derive(Default)]
 struct Surroundings {
+    /// The namespaces in which there were objects.
+    namespaces: BTreeSet<String>,
     usage: Usage,
     others: OtherAutoscalers,
 }
@@ -60,7 +64,12 @@ struct Slot {
 impl Recommender {
     /// One that remembers nothing yet.
     pub fn new(ctx: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { ctx, slots: Slots::default(), surroundings: RwLock::default() })
+        Arc::new(Self {
+            ctx,
+            slots: Slots::default(),
+            surroundings: RwLock::default(),
+            looking_around: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Looks at objects for as long as the program runs.
@@ -95,14 +104,7 @@ impl Recommender {
         let started = Instant::now();
         let keys: Vec<Key> =
             self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
-        let namespaces: BTreeSet<String> =
-            keys.iter().map(|(namespace, _)| namespace.clone()).collect();
-        let surroundings = Surroundings {
-            usage: Usage::of(&self.ctx, &namespaces).await,
-            others: OtherAutoscalers::of(&self.ctx).await,
-        };
-        *self.surroundings.write().expect("nobody panics while holding it") =
-            Some(Arc::new(surroundings));
+        self.look_around().await;
         self.slots.retain(|key| {
             let is_there = self.ctx.object(key).is_some();
             if !is_there {
@@ -137,13 +139,42 @@ impl Recommender {
 
     fn forget(&self) {
         self.slots.retain(|_| false);
+        self.ctx.telemetry.forget_all();
+    }
+
+    /// Asks once for what all objects need.
+    async fn look_around(&self) {
+        let objects = self.ctx.objects.state();
+        let namespaces: BTreeSet<String> =
+            objects.iter().map(|object| key_of(&**object).0).collect();
+        let surroundings = Surroundings {
+            usage: Usage::of(&self.ctx, &namespaces).await,
+            others: OtherAutoscalers::of(&self.ctx).await,
+            namespaces,
+        };
+        *self.surroundings.write().expect("nobody panics while holding it") =
+            Some(Arc::new(surroundings));
+    }
+
+    /// What is known around an object. The first object of a namespace is not looked at with
+    /// what was asked before it: use would seem to be silent.
+    async fn surroundings_of(&self, (namespace, _): &Key) -> Option<Arc<Surroundings>> {
+        let known = || self.surroundings.read().expect("nobody panics while holding it").clone();
+        // The first pass looks at everything.
+        let is_known = |around: &Arc<Surroundings>| around.namespaces.contains(namespace);
+        let around = known()?;
+        if is_known(&around) {
+            return Some(around);
+        }
+        let _turn = self.looking_around.lock().await;
+        if !known().as_ref().is_some_and(is_known) {
+            self.look_around().await;
+        }
+        known()
     }
 
     async fn look(&self, key: &Key) {
-        let surroundings =
-            self.surroundings.read().expect("nobody panics while holding it").clone();
-        // The first pass looks at everything; before it, use would seem to be silent.
-        let Some(surroundings) = surroundings else { return };
+        let Some(surroundings) = self.surroundings_of(key).await else { return };
         let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
         let started = Instant::now();
         let slot = self.slots.of(key);
@@ -165,6 +196,7 @@ impl Recommender {
                     }
                     Err(refused) => about.refused(&refused),
                 };
+                self.ctx.telemetry.looked_at(key, object, &status);
                 self.write(object, &mut slot, status, about.now).await;
             }
             Err(invalid) => {
@@ -369,8 +401,9 @@ impl Recommender {
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
         let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
-        // It goes with its object.
-        let owner: Option<OwnerReference> = object.controller_owner_ref(&());
+        // It goes with its object. It does not hold the object up: that would take the right to
+        // change finalizers on clusters that check it.
+        let owner: Option<OwnerReference> = object.owner_ref(&());
         checkpoint.metadata = ObjectMeta {
             name: Some(object.name_any()),
             owner_references: owner.map(|owner| vec![owner]),

@@ -40,7 +40,10 @@ pub enum AddressError {
         url: String,
     },
     /// No client could be made for it.
-    #[error("no connection to {url} can be made: {why}")]
+    #[error(
+        "no connection to {url} can be made: {why}; if its authority is not known here, give \
+         --prometheus-ca-file"
+    )]
     Unusable {
         /// What was given.
         url: String,
@@ -50,19 +53,28 @@ pub enum AddressError {
 }
 
 impl Prometheus {
-    /// A server at an address; nothing is asked yet.
-    pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
+    /// Whether an address is one.
+    pub fn check(address: &PrometheusAddress) -> Result<http::Uri, AddressError> {
         let url = address.url.trim_end_matches('/');
         let refused = || AddressError::NotAnAddress { url: url.to_owned() };
         let uri: http::Uri = url.parse().map_err(|_| refused())?;
         if uri.host().is_none() || !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(refused());
         }
+        Ok(uri)
+    }
+
+    /// A server at an address; nothing is asked yet.
+    pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
+        let uri = Self::check(address)?;
+        let is_plain = uri.scheme_str() == Some("http");
+        let url = address.url.trim_end_matches('/');
         let prefix = uri.path().trim_end_matches('/').to_owned();
         // The client of the cluster speaks TLS, knows tokens and keeps connections: it does
         // for any other server as well.
         let mut config = Config::new(uri);
-        if !address.authorities.is_empty() {
+        // Without TLS no authority is needed, and an image without files has none.
+        if !address.authorities.is_empty() || is_plain {
             config.root_cert = Some(address.authorities.clone());
         }
         config.auth_info.token = address.token.clone().map(Into::into);

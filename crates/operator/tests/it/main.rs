@@ -3,10 +3,15 @@
 //! `tests/cluster/kubernetes` builds the binaries and prints their folder; without
 //! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
 
+mod chart;
 mod cluster;
+mod dashboard;
 mod definition;
+mod first_object;
+mod image;
 mod learners;
 mod operator;
 mod reconcile;
+mod rights;
 mod shop;
 mod sizes;
