@@ -7,9 +7,22 @@
 mod authority;
 mod cluster;
 mod control_plane;
+mod image;
+mod ingress;
+mod metrics_api;
+mod own_machine;
+mod real_cluster;
+mod real_node;
 mod server;
+mod workload;
 
 pub use authority::Authority;
-pub use cluster::{Cluster, ClusterConfig};
+pub use cluster::{Cluster, ClusterConfig, client_of};
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
+pub use image::{SERVICE_IMAGE, iterations_per_millisecond};
+pub use ingress::{Answered, Ingress, IngressConfig, IngressMetrics, Load, PATIENCE};
+pub use own_machine::{own_control_group, run_inside};
+pub use real_cluster::{RealCluster, RealClusterConfig};
+pub use real_node::RealNode;
 pub use server::{Server, free_port};
+pub use workload::{Workload, webhook_configuration};

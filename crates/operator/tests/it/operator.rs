@@ -94,13 +94,22 @@ impl Drop for Operator {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks again and again until there is an answer.
-pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, ask).await
+}
+
+/// The same with another patience.
+pub(crate) async fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let started = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(started.elapsed() < PATIENCE, "waited half a minute for: {what}");
+        assert!(started.elapsed() < patience, "waited {patience:?} for: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
