@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use homeostat_operator::api::MultidimPodAutoscaler;
-use homeostat_operator::people::{explain, history};
+use homeostat_operator::people::{explain, history, json};
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 
@@ -53,11 +53,11 @@ pub(super) async fn run(arguments: &ExplainArguments, question: Question) -> any
         (Output::Text, Question::Explain) => print!("{}", explain(&object, now)),
         (Output::Text, Question::History) => print!("{}", history(&object, now)),
         (Output::Json, Question::Explain) => {
-            println!("{}", serde_json::to_string_pretty(&object.status)?);
+            println!("{}", json(&object.status)?);
         }
         (Output::Json, Question::History) => {
             let decisions = object.status.map(|status| status.decisions).unwrap_or_default();
-            println!("{}", serde_json::to_string_pretty(&decisions)?);
+            println!("{}", json(&decisions)?);
         }
     }
     Ok(())

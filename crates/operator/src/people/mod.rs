@@ -4,4 +4,4 @@ mod explain;
 mod words;
 
 pub use explain::{explain, history};
-pub use words::{age, plain, table};
+pub use words::{age, json, plain, table};

@@ -13,6 +13,7 @@ use homeostat_decide::{
 
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, split};
+use super::words::in_words;
 use crate::api::{Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
 use crate::measure::{Reading, Trust, TrustConfig, TrustMemory, Verdict};
@@ -130,7 +131,8 @@ impl Engine {
         let trust = verdict.trust;
         let mut limited = Limited { inner: self.policy.as_mut(), trust };
         let mut decision = decide(&mut limited, &guardrails, &mut self.memory, &obs);
-        let mut reasons: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        let spoken = |reason: &Reason| in_words(reason, &self.plan, judged.objective);
+        let mut reasons: Vec<String> = decision.reasons.iter().map(spoken).collect();
         for (name, problem) in &verdict.problems {
             reasons.push(format!("{name}: {problem}"));
         }
@@ -376,6 +378,7 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     let default = JointConfig::default();
     JointConfig {
         fixed_fill,
+        has_objective: plan.goal.is_some(),
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),
