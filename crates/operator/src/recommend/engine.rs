@@ -240,10 +240,7 @@ impl Engine {
         }
         self.containers.retain(|name, _| seen.contains_key(name.as_str()));
         for (name, replicas) in seen {
-            let history = self
-                .containers
-                .entry(name.to_owned())
-                .or_insert_with(|| VpaConfig::default().build().expect("defaults are valid"));
+            let history = self.containers.entry(name.to_owned()).or_insert_with(container_history);
             let first = replicas[0].1;
             let allocation = Allocation {
                 replicas: replicas.len() as u32,
@@ -352,12 +349,23 @@ impl Persist for Engine {
             .collect();
         self.containers.clear();
         for container in names {
-            let mut history = VpaConfig::default().build().expect("defaults are valid");
+            let mut history = container_history();
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
         }
         Ok(())
     }
+}
+
+/// A history of one container. The least that the vertical autoscaler gives a pod is no need of
+/// a container: a small one would take its part away from a large one.
+fn container_history() -> Vpa {
+    let config = VpaConfig {
+        pod_minimum_cpu: Millicores::ZERO,
+        pod_minimum_memory: Bytes::ZERO,
+        ..VpaConfig::default()
+    };
+    config.build().expect("nothing of it makes no sense")
 }
 
 /// The plan's metrics, queries after use.
