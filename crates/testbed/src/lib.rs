@@ -7,9 +7,11 @@
 mod authority;
 mod cluster;
 mod control_plane;
+mod recorded_prometheus;
 mod server;
 
 pub use authority::Authority;
 pub use cluster::{Cluster, ClusterConfig};
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
+pub use recorded_prometheus::{Recorded, RecordedPrometheus};
 pub use server::{Server, free_port};
