@@ -6,6 +6,7 @@ pub mod api;
 pub mod cluster;
 pub mod controllers;
 pub mod guard;
+pub mod history;
 pub mod lease;
 pub mod measure;
 pub mod people;

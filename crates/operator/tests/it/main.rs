@@ -6,6 +6,7 @@
 mod cluster;
 mod definition;
 mod operator;
+mod past;
 mod reconcile;
 mod shop;
 mod sizes;
