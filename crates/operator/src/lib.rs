@@ -6,6 +6,7 @@ pub mod api;
 pub mod cluster;
 pub mod controllers;
 pub mod guard;
+pub mod history;
 pub mod install;
 pub mod learn;
 pub mod lease;

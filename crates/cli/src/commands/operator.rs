@@ -1,4 +1,5 @@
-//! `operator`, `explain`, `history` and `bench operator`: handed on to programs of their own,
+//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus` and `bench operator`: handed
+//! on to programs of their own,
 //! so that nobody who only simulates has to build a Kubernetes client.
 
 use std::ffi::OsString;
@@ -20,6 +21,21 @@ pub(crate) struct HandedOn {
     /// Arguments of the command; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
+}
+
+impl HandedOn {
+    /// The arguments of `replay` if they name a Prometheus: then the past of a cluster is meant,
+    /// and no recorded simulation.
+    pub(crate) fn replay_of_a_cluster() -> Option<Self> {
+        let mut arguments = std::env::args_os().skip(1);
+        arguments.next().filter(|command| command == "replay")?;
+        let arguments: Vec<OsString> = arguments.collect();
+        let names_it = |argument: &OsString| {
+            let text = argument.to_string_lossy();
+            text == "--prometheus" || text.starts_with("--prometheus=")
+        };
+        arguments.iter().any(names_it).then_some(Self { arguments })
+    }
 }
 
 /// Runs the operator's program with these words before the arguments.

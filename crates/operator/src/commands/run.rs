@@ -7,11 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_operator::api::duration;
 use homeostat_operator::controllers::Options;
 use homeostat_operator::learn::LearnerPort;
 use homeostat_operator::lease::LeaseConfig;
-use homeostat_operator::measure::{Prometheus, PrometheusAddress, TrustConfig};
+use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
 use homeostat_operator::webhook::KeeperConfig;
@@ -21,21 +20,16 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
+use super::prometheus::{PrometheusArguments, time};
+
 /// Where the webhook is served if nothing else is said.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
 
 /// Arguments of `run`.
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// Prometheus server for objectives and queries, such as http://prometheus.monitoring:9090.
-    #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
-    prometheus: Option<String>,
-    /// File with a bearer token for the Prometheus server.
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
-    prometheus_token_file: Option<std::path::PathBuf>,
-    /// File with the certificate of the Prometheus server's authority, as PEM.
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
-    prometheus_ca_file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    prometheus: PrometheusArguments,
     /// Time between two looks at every object.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     interval: SimDuration,
@@ -92,14 +86,6 @@ pub(crate) struct RunArguments {
     log_json: bool,
 }
 
-fn time(text: &str) -> Result<SimDuration, String> {
-    match duration(text) {
-        Ok(time) if time > SimDuration::ZERO => Ok(time),
-        Ok(_) => Err("it must be above 0".to_owned()),
-        Err(refused) => Err(refused.to_string()),
-    }
-}
-
 fn std_duration(time: SimDuration) -> Duration {
     Duration::from_nanos(time.nanos())
 }
@@ -110,7 +96,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let options = Options {
         interval: std_duration(arguments.interval),
         checkpoint_interval: std_duration(arguments.checkpoint_interval),
-        prometheus: prometheus(arguments)?,
+        prometheus: arguments.prometheus.server(Duration::from_secs(5))?,
         only_namespace: arguments.only_namespace.clone(),
         trust: TrustConfig {
             most_age: arguments.stale_after,
@@ -152,32 +138,6 @@ fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {
         None => None,
     };
     Ok(Some(LearnerPort { address, token }))
-}
-
-fn prometheus(arguments: &RunArguments) -> anyhow::Result<Option<Prometheus>> {
-    let Some(url) = &arguments.prometheus else { return Ok(None) };
-    let read = |path: &std::path::PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
-    };
-    let token = arguments.prometheus_token_file.as_ref().map(read).transpose()?;
-    let authority = arguments.prometheus_ca_file.as_ref().map(read).transpose()?;
-    let address = PrometheusAddress {
-        url: url.clone(),
-        authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
-        token: token.map(|token| token.trim().to_owned()),
-        timeout: Duration::from_secs(5),
-    };
-    Ok(Some(Prometheus::new(&address)?))
-}
-
-fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
-    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
-    let found = CertificateDer::pem_slice_iter(pem.as_bytes())
-        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
-        .collect::<Result<Vec<_>, _>>()
-        .context("--prometheus-ca-file holds no certificate")?;
-    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file holds no certificate");
-    Ok(found)
 }
 
 /// Names of copies differ by host and process.

@@ -1,5 +1,6 @@
 //! Questions to a Prometheus server.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use homeostat_core::SimTime;
@@ -99,6 +100,22 @@ impl Prometheus {
         to: SimTime,
         step: Duration,
     ) -> Result<Vec<(SimTime, f64)>, Problem> {
+        let mut all = self.range_by_labels(query, from, to, step).await?;
+        match all.len() {
+            0 => Err(Problem::Missing { source: Source::Prometheus }),
+            1 => Ok(all.remove(0).points),
+            series => Err(Problem::Ambiguous { series }),
+        }
+    }
+
+    /// Every series of numbers between two times, a number at each step.
+    pub async fn range_by_labels(
+        &self,
+        query: &str,
+        from: SimTime,
+        to: SimTime,
+        step: Duration,
+    ) -> Result<Vec<LabelledSeries>, Problem> {
         let time = |time: SimTime| format!("{:.3}", time.nanos() as f64 / 1e9);
         let (start, end) = (time(from), time(to));
         let step = format!("{:.3}", step.as_secs_f64());
@@ -125,6 +142,15 @@ impl Prometheus {
             }
         }
     }
+}
+
+/// A series with its labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledSeries {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its numbers, in the order of time.
+    pub points: Vec<(SimTime, f64)>,
 }
 
 /// The first line of a message, and not too much of it: it goes into the status.
@@ -162,6 +188,8 @@ struct Matrix {
 
 #[derive(Deserialize)]
 struct Series {
+    #[serde(default)]
+    metric: BTreeMap<String, String>,
     values: Vec<Sample>,
 }
 
@@ -190,13 +218,15 @@ fn read_instant(text: &str) -> Result<Reading, Problem> {
     Ok(Reading { value, at, source: Source::Prometheus })
 }
 
-fn read_range(text: &str) -> Result<Vec<(SimTime, f64)>, Problem> {
-    let mut matrix: Matrix = data(text)?;
-    match matrix.result.len() {
-        0 => Err(Problem::Missing { source: Source::Prometheus }),
-        1 => matrix.result.remove(0).values.iter().map(number).collect(),
-        series => Err(Problem::Ambiguous { series }),
-    }
+fn read_range(text: &str) -> Result<Vec<LabelledSeries>, Problem> {
+    let matrix: Matrix = data(text)?;
+    let series = |Series { metric, values }: Series| {
+        Ok(LabelledSeries {
+            labels: metric,
+            points: values.iter().map(number).collect::<Result<_, Problem>>()?,
+        })
+    };
+    matrix.result.into_iter().map(series).collect()
 }
 
 fn number((seconds, value): &Sample) -> Result<(SimTime, f64), Problem> {
@@ -243,12 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_one_series() {
+    fn a_range_keeps_labels_and_whatever_is_no_number() {
         let text = r#"{"data":{"resultType":"matrix","result":[
-            {"metric":{},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
-        let points = read_range(text).expect("one series");
-        assert_eq!(points.len(), 2);
-        assert!(points[1].1.is_nan());
+            {"metric":{"pod":"a"},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
+        let series = read_range(text).expect("one series");
+        assert_eq!(series[0].labels["pod"], "a");
+        assert_eq!(series[0].points.len(), 2);
+        assert!(series[0].points[1].1.is_nan());
     }
 
     #[test]

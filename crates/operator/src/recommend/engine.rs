@@ -13,6 +13,7 @@ use homeostat_decide::{
 
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, split};
+use super::words::in_words;
 use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
@@ -164,7 +165,8 @@ impl Engine {
         let mut advised = Advised { inner, advice, bounds, last_action };
         let mut limited = Limited { inner: &mut advised, trust };
         let mut decision = decide(&mut limited, &guardrails, &mut self.memory, &obs);
-        let mut reasons: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        let spoken = |reason: &Reason| in_words(reason, &self.plan, judged.objective);
+        let mut reasons: Vec<String> = decision.reasons.iter().map(spoken).collect();
         let absence = advice.and_then(|advice| {
             let words = format!("{advice}; {} recommends in its place", self.policy.name());
             advice.absence().map(|reason| Absence { reason, words })
@@ -278,10 +280,7 @@ impl Engine {
         }
         self.containers.retain(|name, _| seen.contains_key(name.as_str()));
         for (name, replicas) in seen {
-            let history = self
-                .containers
-                .entry(name.to_owned())
-                .or_insert_with(|| VpaConfig::default().build().expect("defaults are valid"));
+            let history = self.containers.entry(name.to_owned()).or_insert_with(container_history);
             let first = replicas[0].1;
             let allocation = Allocation {
                 replicas: replicas.len() as u32,
@@ -428,12 +427,23 @@ impl Persist for Engine {
             .collect();
         self.containers.clear();
         for container in names {
-            let mut history = VpaConfig::default().build().expect("defaults are valid");
+            let mut history = container_history();
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
         }
         Ok(())
     }
+}
+
+/// A history of one container. The least that the vertical autoscaler gives a pod is no need of
+/// a container: a small one would take its part away from a large one.
+fn container_history() -> Vpa {
+    let config = VpaConfig {
+        pod_minimum_cpu: Millicores::ZERO,
+        pod_minimum_memory: Bytes::ZERO,
+        ..VpaConfig::default()
+    };
+    config.build().expect("nothing of it makes no sense")
 }
 
 /// The plan's metrics, queries after use.
@@ -454,6 +464,7 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     let default = JointConfig::default();
     JointConfig {
         fixed_fill,
+        has_objective: plan.goal.is_some(),
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),

@@ -11,6 +11,7 @@ mod first_object;
 mod image;
 mod learners;
 mod operator;
+mod past;
 mod real_node;
 mod reconcile;
 mod rights;

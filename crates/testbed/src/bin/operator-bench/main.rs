@@ -97,8 +97,7 @@ fn measure(cluster: &Cluster, arguments: &Arguments, operator: &std::path::Path)
         eprintln!("bench: watching for {} s", arguments.seconds);
         let watched = Duration::from_secs(arguments.seconds);
         let before = operator.counts().await;
-        let (_, reconcile_seconds) =
-            tokio::join!(shops.live(watched), shops.time_changes(watched));
+        let (_, reconcile_seconds) = tokio::join!(shops.live(watched), shops.time_changes(watched));
         let after = operator.counts().await;
         Figures {
             objects: arguments.objects,

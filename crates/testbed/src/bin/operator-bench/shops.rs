@@ -32,12 +32,7 @@ pub(crate) struct Shops {
 
 impl Shops {
     /// Makes everything.
-    pub(crate) async fn open(
-        cluster: &Cluster,
-        operator: &Path,
-        objects: u32,
-        pods: u32,
-    ) -> Self {
+    pub(crate) async fn open(cluster: &Cluster, operator: &Path, objects: u32, pods: u32) -> Self {
         let client = cluster.client().await;
         define(&client, operator).await;
         let this = Self { client, objects, pods };
