@@ -13,6 +13,7 @@ mod metrics_api;
 mod own_machine;
 mod real_cluster;
 mod real_node;
+mod recorded_prometheus;
 mod server;
 mod workload;
 
@@ -24,5 +25,6 @@ pub use ingress::{Answered, Ingress, IngressConfig, IngressMetrics, Load, PATIEN
 pub use own_machine::{own_control_group, run_inside};
 pub use real_cluster::{RealCluster, RealClusterConfig};
 pub use real_node::RealNode;
+pub use recorded_prometheus::{Recorded, RecordedPrometheus};
 pub use server::{Server, free_port};
 pub use workload::{Workload, webhook_configuration};

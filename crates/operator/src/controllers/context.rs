@@ -1,6 +1,7 @@
 //! What the controllers share: the cluster, caches that follow it, and who leads.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
+use crate::learn::Learners;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 
@@ -74,6 +76,8 @@ pub struct Options {
     pub only_namespace: Option<String>,
     /// Whether pods are sized when they start.
     pub has_webhook: bool,
+    /// Whether learners are listened to.
+    pub has_learners: bool,
 }
 
 impl Default for Options {
@@ -86,6 +90,7 @@ impl Default for Options {
             concurrency: 16,
             only_namespace: None,
             has_webhook: true,
+            has_learners: false,
         }
     }
 }
@@ -104,12 +109,15 @@ pub struct Context {
     pub targets: Targets,
     /// Whether this copy leads.
     pub leads: watch::Receiver<bool>,
+    /// Learners that act in objects of the cluster.
+    pub learners: Arc<Learners>,
     /// What is counted.
     pub telemetry: Arc<Telemetry>,
     /// Who may ask servers now.
     pub turns: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
     recorder: Recorder,
+    are_caches_ready: AtomicBool,
 }
 
 impl Context {
@@ -127,7 +135,12 @@ impl Context {
             recorder: Recorder::new(client.clone(), reporter),
             targets: Targets::new(client.clone()),
             turns: Semaphore::new(options.concurrency),
+            learners: Arc::new(Learners::new(
+                options.has_learners.then_some(options.interval),
+                leads.clone(),
+            )),
             capabilities: RwLock::new(Arc::new(capabilities)),
+            are_caches_ready: AtomicBool::new(false),
             client,
             options,
             objects,
@@ -156,17 +169,16 @@ impl Context {
 
     /// Whether objects and pods have been listed.
     pub fn are_caches_ready(&self) -> bool {
-        use futures::FutureExt;
-        let objects = self.objects.wait_until_ready().now_or_never();
-        let pods = self.pods.wait_until_ready().now_or_never();
-        matches!((objects, pods), (Some(Ok(())), Some(Ok(()))))
+        self.are_caches_ready.load(Ordering::Relaxed)
     }
 
-    /// Waits until objects and pods have been listed.
+    /// Waits until objects and pods have been listed. One task only may wait: a store wakes the
+    /// last that asked, and no other.
     pub async fn wait_for_caches(&self) {
         // An error says that the program is about to end.
         let _ = self.objects.wait_until_ready().await;
         let _ = self.pods.wait_until_ready().await;
+        self.are_caches_ready.store(true, Ordering::Relaxed);
     }
 
     /// An object as it is known now.

@@ -7,6 +7,6 @@ mod reading;
 mod trust;
 
 pub use pod_metrics::{PodUse, pod_metrics};
-pub use prometheus::{AddressError, Prometheus, PrometheusAddress};
+pub use prometheus::{AddressError, LabelledSeries, Prometheus, PrometheusAddress};
 pub use reading::{Problem, Reading, Source};
 pub use trust::{Trust, TrustConfig, TrustMemory, Verdict};

@@ -9,26 +9,40 @@ use homeostat_testbed::{Cluster, ClusterConfig};
 /// The shared cluster; none if there are no binaries.
 pub(crate) fn shared() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    CLUSTER
-        .get_or_init(|| {
-            let binaries = binaries()?;
-            let (sender, receiver) = std::sync::mpsc::channel();
-            // The servers die with the thread that started them: it stays until the end.
-            std::thread::spawn(move || {
-                let folder = fresh_folder("shared");
-                let config = ClusterConfig {
-                    binaries: &binaries,
-                    folder: &folder,
-                    api_server_arguments: &[],
-                };
-                sender.send(config.build()).expect("somebody waits");
-                loop {
-                    std::thread::park();
-                }
-            });
-            Some(receiver.recv().expect("the cluster starts"))
-        })
-        .as_ref()
+    CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new()))).as_ref()
+}
+
+/// A cluster whose API server writes down every request of service accounts in `audit.log`; none
+/// if there are no binaries.
+pub(crate) fn audited(name: &str) -> Option<&'static Cluster> {
+    let (binaries, folder) = (binaries()?, fresh_folder(name));
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+                  rules: [{level: Metadata, userGroups: [\"system:serviceaccounts\"]}]\n";
+    let policy_file = folder.join("audit-policy.yaml");
+    fs::write(&policy_file, policy).expect("written");
+    let arguments = vec![
+        format!("--audit-policy-file={}", policy_file.display()),
+        format!("--audit-log-path={}", folder.join("audit.log").display()),
+    ];
+    Some(Box::leak(Box::new(start(binaries, folder, arguments))))
+}
+
+fn start(binaries: PathBuf, folder: PathBuf, arguments: Vec<String>) -> Cluster {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // The servers die with the thread that started them: it stays until the end.
+    std::thread::spawn(move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let config = ClusterConfig {
+            binaries: &binaries,
+            folder: &folder,
+            api_server_arguments: &arguments,
+        };
+        sender.send(config.build()).expect("somebody waits");
+        loop {
+            std::thread::park();
+        }
+    });
+    receiver.recv().expect("the cluster starts")
 }
 
 /// The folder of Kubernetes' binaries; says loudly if there is none.

@@ -26,16 +26,23 @@ pub(crate) struct OperatorConfig<'a> {
 impl Operator {
     /// Starts one for a namespace, with a look every second.
     pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
-        let log = cluster.file(&format!("operator-{namespace}{}.log", config.copy));
-        let file = fs::File::create(&log).expect("a log");
-        let plain_port = free_port();
-        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+        command
             .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
             .args(["--only-namespace", namespace, "--namespace", namespace])
             .args(["--log", "info,homeostat_operator=debug"])
-            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .args(config.arguments)
-            .env("KUBECONFIG", cluster.admin_kubeconfig())
+            .env("KUBECONFIG", cluster.admin_kubeconfig());
+        Self::spawn(cluster, &format!("{namespace}{}", config.copy), &mut command)
+    }
+
+    /// Starts one as a command says; its own side is at a free port.
+    pub(crate) fn spawn(cluster: &Cluster, name: &str, command: &mut Command) -> Self {
+        let log = cluster.file(&format!("operator-{name}.log"));
+        let file = fs::File::create(&log).expect("a log");
+        let plain_port = free_port();
+        let process = command
+            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
@@ -48,6 +55,11 @@ impl Operator {
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// What it has logged.

@@ -29,14 +29,20 @@ impl Shop {
     /// A new namespace on the shared cluster, with everything defined; none if there is no
     /// cluster.
     pub(crate) async fn open(name: &str) -> Option<Self> {
-        let cluster = cluster::shared()?;
+        Some(Self::open_on(cluster::shared()?, name).await)
+    }
+
+    /// A new namespace on a cluster, with everything defined.
+    pub(crate) async fn open_on(cluster: &'static Cluster, name: &str) -> Self {
         let client = cluster.client().await;
         define(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let namespace = json!({ "metadata": { "name": name, "labels": { "shop": name } } });
+        // Newer servers label a namespace with its name by themselves.
+        let labels = json!({ "shop": name, "kubernetes.io/metadata.name": name });
+        let namespace = json!({ "metadata": { "name": name, "labels": labels } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
         namespaces.create(&PostParams::default(), &namespace).await.expect("created");
-        Some(Self { cluster, client, namespace: name.to_owned() })
+        Self { cluster, client, namespace: name.to_owned() }
     }
 
     /// Objects of a kind in this namespace.
