@@ -126,14 +126,15 @@ impl Service {
         loop {
             let request = lines.next()?.ok()?;
             while !lines.next()?.ok()?.is_empty() {}
-            let path = request.split(' ').nth(1).unwrap_or_default();
+            // A kubelet before 1.25 asks for //drain.
+            let path = request.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
             let (code, body) = self.answer(path, stream);
             let length = body.len();
             let head = format!(
                 "HTTP/1.1 {code}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
             );
             (&mut &**stream).write_all((head + &body).as_bytes()).ok()?;
-            if path == "/drain" {
+            if path == "drain" {
                 std::thread::sleep(Duration::from_millis(100));
                 std::process::exit(0);
             }
@@ -142,16 +143,16 @@ impl Service {
 
     fn answer(&self, path: &str, client: &Arc<TcpStream>) -> (&'static str, String) {
         match path {
-            "/work" => {
+            "work" => {
                 self.wait_for_work(client);
                 ("200 OK", "done\n".to_owned())
             }
-            "/ready" if self.is_draining.load(Ordering::SeqCst) => {
+            "ready" if self.is_draining.load(Ordering::SeqCst) => {
                 ("503 Service Unavailable", "draining\n".to_owned())
             }
-            "/ready" => ("200 OK", "ready\n".to_owned()),
-            "/metrics" => ("200 OK", self.metrics()),
-            "/drain" => {
+            "ready" => ("200 OK", "ready\n".to_owned()),
+            "metrics" => ("200 OK", self.metrics()),
+            "drain" => {
                 self.drain();
                 ("200 OK", "drained\n".to_owned())
             }
