@@ -202,6 +202,8 @@ pub enum Reason {
         /// The action.
         action: ScalingAction,
     },
+    /// A learner asked for exactly this.
+    Asked,
     /// A learned policy named what it wants.
     SetPoint {
         /// What.
@@ -360,6 +362,7 @@ impl fmt::Display for Reason {
                 write!(f, "held: comfortable for {calm} of {needed} observations")
             }
             Self::Action { action } => write!(f, "action: {action}"),
+            Self::Asked => f.write_str("the learner asked for it"),
             Self::SetPoint { action } => write!(f, "set-point: {action}"),
             Self::Refused { dimension, value } => {
                 write!(f, "refused: {value} is no amount of {dimension}")

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod controllers;
 pub mod guard;
 pub mod history;
+pub mod learn;
 pub mod lease;
 pub mod measure;
 pub mod people;

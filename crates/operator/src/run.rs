@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::cluster::Capabilities;
 use crate::controllers::{Context, Options, Recommender, Updater, follow};
+use crate::learn::{LearnerPort, ListenError, serve_learners};
 use crate::lease::{self, LeaseConfig};
 use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
 use crate::telemetry::Telemetry;
@@ -23,6 +24,8 @@ pub struct RunConfig {
     pub lease: Option<LeaseConfig>,
     /// Where the webhook listens, and where its certificates are; none for no webhook.
     pub webhook: Option<(SocketAddr, KeeperConfig)>,
+    /// Where learners connect; none for nowhere.
+    pub learners: Option<LearnerPort>,
     /// Where health, metrics and log level are served without TLS: on loopback.
     pub plain: Option<SocketAddr>,
     /// Changes the log level.
@@ -48,6 +51,9 @@ pub enum RunError {
         /// Why.
         why: std::io::Error,
     },
+    /// Learners cannot be listened to as asked.
+    #[error(transparent)]
+    Learners(#[from] ListenError),
     /// Plain HTTP is for loopback.
     #[error(
         "{address} is not loopback: without TLS only loopback is served, such as 127.0.0.1:8080"
@@ -64,7 +70,10 @@ pub async fn run(
     config: RunConfig,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let RunConfig { options, lease, webhook, plain, log_level } = config;
+    let RunConfig { options, lease, webhook, learners, plain, log_level } = config;
+    if let Some(port) = &learners {
+        port.check(webhook.is_some())?;
+    }
     let capabilities = Capabilities::of(&client).await?;
     if !capabilities.has_definition {
         return Err(RunError::NoDefinition);
@@ -91,7 +100,7 @@ pub async fn run(
     };
     let ctx = Arc::new(Context::new(
         client.clone(),
-        Options { has_webhook: webhook.is_some(), ..options },
+        Options { has_webhook: webhook.is_some(), has_learners: learners.is_some(), ..options },
         capabilities,
         caches,
         leads.clone(),
@@ -105,6 +114,12 @@ pub async fn run(
             return Err(RunError::NotLoopback { address });
         }
         tokio::spawn(serve_plain(listen(address).await?, served.clone()));
+    }
+    if let Some(port) = learners {
+        let listener = listen(port.address).await?;
+        tracing::info!(address = %port.address, "listening to learners");
+        let learners = ctx.learners.clone();
+        tokio::spawn(serve_learners(listener, port, certificate.clone(), learners));
     }
     if let Some((address, keeper)) = webhook {
         let listener = listen(address).await?;

@@ -172,8 +172,13 @@ impl Telemetry {
         self.admissions.get_or_create(&What { what }).inc();
     }
 
-    /// A condition of an object was written.
-    pub fn condition(&self, (namespace, name): &(String, String), condition: &Condition) {
+    /// A condition of an object was written; it turned, or has another reason than before.
+    pub fn condition(
+        &self,
+        (namespace, name): &(String, String),
+        condition: &Condition,
+        has_turned: bool,
+    ) {
         let object = ObjectCondition {
             namespace: namespace.clone(),
             name: name.clone(),
@@ -184,8 +189,8 @@ impl Telemetry {
             "False" => 0,
             _ => -1,
         };
-        let gauge = self.conditions.get_or_create(&object);
-        if gauge.set(value) != value {
+        self.conditions.get_or_create(&object).set(value);
+        if has_turned {
             let reason = ObjectReason {
                 condition: condition.type_.clone(),
                 reason: condition.reason.clone(),

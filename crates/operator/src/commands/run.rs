@@ -4,14 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use homeostat_core::SimDuration;
 use homeostat_operator::controllers::Options;
+use homeostat_operator::learn::LearnerPort;
 use homeostat_operator::lease::LeaseConfig;
 use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
 use homeostat_operator::webhook::KeeperConfig;
+use homeostat_wire::Token;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -63,6 +66,13 @@ pub(crate) struct RunArguments {
     /// Do not serve the webhook: pods start with what their template says.
     #[arg(long)]
     no_webhook: bool,
+    /// Where learners of objects with the recommender `external` connect by gRPC: with TLS by
+    /// the webhook's certificate and a token, or without both on loopback. Nowhere by default.
+    #[arg(long, value_name = "ADDRESS")]
+    listen_learners: Option<SocketAddr>,
+    /// File with the token that learners must show.
+    #[arg(long, value_name = "FILE", requires = "listen_learners")]
+    learner_token_file: Option<std::path::PathBuf>,
     /// What is logged: error, warn, info, debug or trace, or a filter such as
     /// info,homeostat_operator=debug. Can be changed later by PUT /loglevel.
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
@@ -104,11 +114,25 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         options,
         lease,
         webhook: (!arguments.no_webhook).then_some((arguments.listen, keeper)),
+        learners: learners(arguments)?,
         plain: Some(arguments.listen_plain),
         log_level,
     };
     run_operator(client, config, stopped()?).await?;
     Ok(())
+}
+
+fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {
+    let Some(address) = arguments.listen_learners else { return Ok(None) };
+    let token = match &arguments.learner_token_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read {}", path.display()))?;
+            Some(Token::new(&text)?)
+        }
+        None => None,
+    };
+    Ok(Some(LearnerPort { address, token }))
 }
 
 /// Names of copies differ by host and process.

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
+use crate::learn::Learners;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 
@@ -74,6 +75,8 @@ pub struct Options {
     pub only_namespace: Option<String>,
     /// Whether pods are sized when they start.
     pub has_webhook: bool,
+    /// Whether learners are listened to.
+    pub has_learners: bool,
 }
 
 impl Default for Options {
@@ -86,6 +89,7 @@ impl Default for Options {
             concurrency: 16,
             only_namespace: None,
             has_webhook: true,
+            has_learners: false,
         }
     }
 }
@@ -104,6 +108,8 @@ pub struct Context {
     pub targets: Targets,
     /// Whether this copy leads.
     pub leads: watch::Receiver<bool>,
+    /// Learners that act in objects of the cluster.
+    pub learners: Arc<Learners>,
     /// What is counted.
     pub telemetry: Arc<Telemetry>,
     /// Who may ask servers now.
@@ -127,6 +133,10 @@ impl Context {
             recorder: Recorder::new(client.clone(), reporter),
             targets: Targets::new(client.clone()),
             turns: Semaphore::new(options.concurrency),
+            learners: Arc::new(Learners::new(
+                options.has_learners.then_some(options.interval),
+                leads.clone(),
+            )),
             capabilities: RwLock::new(Arc::new(capabilities)),
             client,
             options,

@@ -20,6 +20,7 @@ use crate::api::{
     Recommender as PlanRecommender,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
+use crate::learn::{Advice, Moment, PolicyFile};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
 
 /// Who owns the recommender's part of a status.
@@ -50,6 +51,7 @@ struct Slot {
     /// Of which object and which version of its spec.
     of: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
+    policy_file: Option<PolicyFile>,
     looked_at: Option<SimTime>,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
@@ -108,6 +110,7 @@ impl Recommender {
             }
             is_there
         });
+        self.ctx.learners.retain(|key| self.ctx.object(key).is_some());
         let objects = keys.len();
         let looks = keys.into_iter().map(|key| {
             let this = self.clone();
@@ -206,7 +209,11 @@ impl Recommender {
         .await;
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
-        let outcome = engine.recommend(&inputs, pause).ok_or_else(|| {
+        let advice = match engine.show(&inputs) {
+            Some(moment) => self.advice(object, &plan, &mut slot.policy_file, moment, now).await,
+            None => None,
+        };
+        let outcome = engine.recommend(&inputs, pause, advice.as_ref()).ok_or_else(|| {
             let message = format!("{:?} has no pods to learn from yet", plan.target.name);
             Refused::new(ConditionReason::NoPods, message)
         })?;
@@ -235,14 +242,7 @@ impl Recommender {
             return Ok(());
         }
         let unavailable = |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
-        if matches!(plan.recommender, PlanRecommender::Policy(_) | PlanRecommender::External(..)) {
-            let name = plan.recommender.name();
-            let why = format!(
-                "spec.recommenders: {name:?} cannot be used by this version yet; use joint or hpa+vpa"
-            );
-            return Err(unavailable(why));
-        }
-        let mut engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+        let mut engine = Engine::new(plan.clone(), self.ctx.options.trust)
             .map_err(|error| unavailable(error.to_string()))?;
         // Taken out first: an engine is not looked at by two, and does not wait for servers.
         let before = slot.engine.take().map(|before| {
@@ -260,12 +260,42 @@ impl Recommender {
             // What was remembered no longer fits: better to begin anew than not at all.
             let note = format!("what was remembered cannot be read, beginning anew: {error}");
             self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
-            engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+            engine = Engine::new(plan.clone(), self.ctx.options.trust)
                 .map_err(|error| unavailable(error.to_string()))?;
         }
         slot.engine = Some(engine);
         slot.of = of;
         Ok(())
+    }
+
+    /// What a recommender that learns says of a moment; none for those that do not.
+    async fn advice(
+        &self,
+        object: &MultidimPodAutoscaler,
+        plan: &Plan,
+        policy_file: &mut Option<PolicyFile>,
+        moment: Moment,
+        now: SimTime,
+    ) -> Option<Advice> {
+        match &plan.recommender {
+            PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
+            PlanRecommender::Policy(at) => {
+                if policy_file.as_ref().is_none_or(|file| file.at() != at) {
+                    *policy_file = Some(PolicyFile::new(at.clone()));
+                }
+                let file = policy_file.as_mut().expect("it was made above");
+                let namespace = object.namespace().unwrap_or_default();
+                file.refresh(&self.ctx.client, &namespace, now).await;
+                Some(file.advise(&moment.state))
+            }
+            PlanRecommender::External(actions, timeout) => {
+                let patience = std::time::Duration::from_nanos(timeout.nanos());
+                match self.ctx.learners.desk(&key_of(object), *actions, patience) {
+                    Ok(desk) => Some(desk.ask(moment, *timeout).await),
+                    Err(nobody) => Some(Advice::Unavailable { why: nobody.to_string() }),
+                }
+            }
+        }
     }
 
     async fn pause(&self, object: &MultidimPodAutoscaler) -> Option<Pause> {
@@ -311,16 +341,20 @@ impl Recommender {
             let turned = before.is_none_or(|before| {
                 before.status != condition.status || before.reason != condition.reason
             });
-            self.ctx.telemetry.condition(&key_of(object), condition);
+            self.ctx.telemetry.condition(&key_of(object), condition, turned);
             // To be limited is everyday life, of which only a change taken back is worth a word;
             // a mode is what people chose.
             let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
                 && condition.reason != ConditionReason::Reverted.to_string()
                 || condition.reason == ConditionReason::NotInMode.to_string();
-            let is_good_from_the_start = before.is_none() && condition.status != "False";
+            let is_good_from_the_start = before.is_none()
+                && condition.status != "False"
+                && condition.reason != ConditionReason::RecommenderUnavailable.to_string();
             if turned && !is_everyday && !is_good_from_the_start {
                 let note = format!("{}: {}", condition.type_, condition.message);
-                let is_warning = condition.status == "False";
+                let stands_in = condition.type_ == ConditionType::Ready.to_string()
+                    && condition.reason != ConditionReason::AsPlanned.to_string();
+                let is_warning = condition.status == "False" || stands_in;
                 self.ctx.tell(object, is_warning, &condition.reason, &note).await;
             }
         }

@@ -77,9 +77,22 @@ impl About<'_> {
     }
 
     fn conditions(&self, plan: &Plan, outcome: &Outcome) -> Vec<Condition> {
-        let message = format!("{} recommends", plan.recommender.name());
-        let as_planned = ConditionReason::AsPlanned;
-        let ready = self.condition(ConditionType::Ready, Some(true), as_planned, &message);
+        let name = plan.recommender.name();
+        let ready = match &outcome.absence {
+            None => {
+                let message = format!("{name} recommends");
+                self.condition(
+                    ConditionType::Ready,
+                    Some(true),
+                    ConditionReason::AsPlanned,
+                    &message,
+                )
+            }
+            Some(absence) => {
+                let message = format!("{name}: {}", absence.words);
+                self.condition(ConditionType::Ready, Some(true), absence.reason, &message)
+            }
+        };
         let metrics = self.metrics_fresh(outcome);
         let unlimited = if outcome.is_limited {
             let words = outcome.reasons.join("; ");

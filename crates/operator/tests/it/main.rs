@@ -5,6 +5,7 @@
 
 mod cluster;
 mod definition;
+mod learners;
 mod operator;
 mod past;
 mod reconcile;
