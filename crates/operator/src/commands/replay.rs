@@ -81,6 +81,7 @@ pub(super) async fn run(arguments: &ReplayArguments) -> anyhow::Result<()> {
     let mut progress = Progress::new("parts of the history read", 0);
     let told = |done, parts| progress.set(done, parts);
     let mut recording = fetch(&past, &named.plan, &named.workload, &pods, told).await?;
+    recording.assume_recommender(&named.plan);
     recording.assume_missing_requests(&named.workload.containers);
     let played = replay(&named.plan, &recording)?;
     let text = match arguments.output {

@@ -95,6 +95,7 @@ pub fn advise(
     present: (u32, &[ContainerRecord]),
 ) -> homeostat_decide::Result<Option<Advice>> {
     let (replicas, containers) = present;
+    recording.assume_recommender(plan);
     recording.assume_missing_requests(containers);
     let mut player = Player::new(plan.clone(), Follow::Recommender, recording.step)?;
     let played: Vec<Played> =

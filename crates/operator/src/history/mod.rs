@@ -16,7 +16,7 @@ mod wishes;
 
 pub use advice::{Advice, ContainerAdvice, Known, advise};
 pub use fetch::{FetchError, Past, fetch};
-pub use player::{Follow, Played, Player, Stage};
+pub use player::{Follow, Played, Player, Stage, played_recommender};
 pub use queries::Queries;
 #[cfg(test)]
 pub(crate) use recording::recording_of;

@@ -6,7 +6,7 @@ use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
 use super::recording::{Moment, value};
 use super::tally::{Objective, is_kept};
-use crate::api::Plan;
+use crate::api::{Plan, Recommender};
 use crate::measure::{Problem, Reading, Source, TrustConfig};
 use crate::recommend::{ContainerInputs, Engine, Inputs, Outcome, PodInputs};
 
@@ -19,6 +19,15 @@ pub enum Follow {
     Horizontal,
     /// The vertical autoscaler by itself: sizes are its own, the number is as recorded.
     Vertical,
+}
+
+/// Who is played for a plan. Learners are not: what they would have advised in the past nobody
+/// knows, and `joint` recommends in their place, as while they are away.
+pub fn played_recommender(plan: &Plan) -> &'static str {
+    match plan.recommender {
+        Recommender::Policy(_) | Recommender::External(..) => Recommender::Joint.name(),
+        Recommender::Joint | Recommender::HpaVpa => plan.recommender.name(),
+    }
 }
 
 /// What the workload would have at one moment.

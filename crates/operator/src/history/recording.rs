@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
+use crate::api::Plan;
 use crate::cluster::ContainerRecord;
 use crate::measure::Reading;
 use crate::recommend::{ContainerInputs, PodInputs};
@@ -71,6 +72,14 @@ impl Recording {
     pub fn samples(&self) -> usize {
         let pods = self.moments.iter().flat_map(|moment| &moment.pods);
         pods.filter(|pod| pod.containers.iter().any(|container| container.cpu.is_some())).count()
+    }
+
+    /// Notes down that somebody else recommends than the plan says.
+    pub fn assume_recommender(&mut self, plan: &Plan) {
+        let (named, played) = (plan.recommender.name(), super::player::played_recommender(plan));
+        if named != played {
+            self.assumed.push(format!("the recommender {named} is not played, but {played}"));
+        }
     }
 
     /// Gives containers that request nothing what their recorded use asks for: a part of nothing

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::words::{plain, table};
 use crate::api::{Plan, cpu_quantity, memory_quantity};
 use crate::cluster::Workload;
-use crate::history::{Change, Recording, Replay, Tally};
+use crate::history::{Change, Recording, Replay, Tally, played_recommender};
 
 /// What every output says of itself.
 pub const OPEN_LOOP: &str = "Open loop: the recorded CPU work is spread over the pods that would \
@@ -70,7 +70,7 @@ fn totals(plan: &Plan, replay: &Replay) -> String {
         _ => format!("{count} ({:.1}%), worst +{:.0}%", part(count, tally), worst * 100.0),
     };
     let mut header = vec![String::new()];
-    let who = ["HAPPENED", &plan.recommender.name().to_uppercase(), "HPA ALONE", "VPA ALONE"];
+    let who = ["HAPPENED", &played_recommender(plan).to_uppercase(), "HPA ALONE", "VPA ALONE"];
     header.extend(who.map(str::to_owned));
     let mut rows = vec![
         header,
@@ -153,7 +153,7 @@ pub fn replay_json(
         "namespace": workload.namespace,
         "kind": workload.target.kind,
         "name": workload.target.name,
-        "recommender": plan.recommender.name(),
+        "recommender": played_recommender(plan),
         "from": recording.moments.first().map(|moment| timestamp(moment.at)),
         "to": recording.moments.last().map(|moment| timestamp(moment.at)),
         "step_s": recording.step.seconds(),
