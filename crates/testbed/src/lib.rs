@@ -7,9 +7,13 @@
 mod authority;
 mod cluster;
 mod control_plane;
+mod hollow_nodes;
+mod prometheus;
 mod server;
 
 pub use authority::Authority;
 pub use cluster::{Cluster, ClusterConfig};
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
+pub use hollow_nodes::{HollowNodes, PODS_PER_HOLLOW_NODE};
+pub use prometheus::{Exporter, PrometheusServer};
 pub use server::{Server, free_port};

@@ -10,11 +10,12 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
+use crate::lease::Leadership;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 
@@ -68,7 +69,7 @@ pub struct Options {
     pub prometheus: Option<Prometheus>,
     /// How long silence is borne.
     pub trust: TrustConfig,
-    /// Questions to servers at the same time, at most.
+    /// Questions to each server at the same time, at most.
     pub concurrency: usize,
     /// The only namespace that is looked after; all of them if there is none.
     pub only_namespace: Option<String>,
@@ -103,11 +104,13 @@ pub struct Context {
     /// Workloads by their scale subresource.
     pub targets: Targets,
     /// Whether this copy leads.
-    pub leads: watch::Receiver<bool>,
+    pub leads: Leadership,
     /// What is counted.
     pub telemetry: Arc<Telemetry>,
-    /// Who may ask servers now.
+    /// Who may ask the API server now.
     pub turns: Semaphore,
+    /// Who may ask Prometheus now: one that hangs must not hold up those who do not need it.
+    pub questions: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
     recorder: Recorder,
 }
@@ -119,7 +122,7 @@ impl Context {
         options: Options,
         capabilities: Capabilities,
         (objects, pods): (Store<Guarded>, Store<Pod>),
-        leads: watch::Receiver<bool>,
+        leads: Leadership,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
@@ -127,6 +130,7 @@ impl Context {
             recorder: Recorder::new(client.clone(), reporter),
             targets: Targets::new(client.clone()),
             turns: Semaphore::new(options.concurrency),
+            questions: Semaphore::new(options.concurrency),
             capabilities: RwLock::new(Arc::new(capabilities)),
             client,
             options,
@@ -139,7 +143,7 @@ impl Context {
 
     /// Whether this copy leads.
     pub fn is_leader(&self) -> bool {
-        *self.leads.borrow()
+        self.leads.is_held()
     }
 
     /// What the server can do.
@@ -190,7 +194,10 @@ impl Context {
         });
         let params = PatchParams::apply(field_manager).force();
         match api.patch_status(name, &params, &Patch::Apply(change)).await {
-            Ok(_) => true,
+            Ok(_) => {
+                self.telemetry.heard();
+                true
+            }
             Err(error) => {
                 self.telemetry.server_error("status", &error);
                 false

@@ -140,6 +140,17 @@ impl Inputs {
             let why = "no pod uses any CPU, and yet requests are answered";
             use_problems.push(("cpu".to_owned(), Problem::Contradictory { why }));
         }
+        let uses_no_memory = |container: &ContainerInputs| {
+            container.memory.is_some_and(|memory| memory.value == 0.0)
+        };
+        let mut containers = ready().flat_map(|pod| &pod.containers).peekable();
+        if use_problems.is_empty()
+            && containers.peek().is_some()
+            && containers.all(uses_no_memory)
+        {
+            let why = "pods run, and none uses any memory: the figures of use are made up";
+            use_problems.push(("memory".to_owned(), Problem::Contradictory { why }));
+        }
         Judged { use_problems, other_problems, pods, objective, queries }
     }
 

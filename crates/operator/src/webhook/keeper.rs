@@ -11,11 +11,11 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use tokio::sync::watch;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::certificates::Certificates;
+use crate::lease::Leadership;
 use crate::telemetry::Telemetry;
 
 /// How often the secret is looked at.
@@ -60,7 +60,7 @@ pub struct Keeper {
     configurations: Api<MutatingWebhookConfiguration>,
     current: Arc<CurrentCertificate>,
     telemetry: Arc<Telemetry>,
-    leads: watch::Receiver<bool>,
+    leads: Leadership,
 }
 
 impl Keeper {
@@ -70,7 +70,7 @@ impl Keeper {
         config: KeeperConfig,
         current: Arc<CurrentCertificate>,
         telemetry: Arc<Telemetry>,
-        leads: watch::Receiver<bool>,
+        leads: Leadership,
     ) -> Self {
         Self {
             secrets: Api::namespaced(client.clone(), &config.namespace),
@@ -99,7 +99,7 @@ impl Keeper {
         let mut kept = secret.as_ref().and_then(read);
         let now = Timestamp::now();
         let is_usable = |kept: &Certificates| !kept.are_due(now) && kept.certified_key().is_ok();
-        if *self.leads.borrow() && !kept.as_ref().is_some_and(is_usable) {
+        if self.leads.is_held() && !kept.as_ref().is_some_and(is_usable) {
             match Certificates::make(&self.config.names, now, kept.as_ref()) {
                 Ok(made) => {
                     self.write(secret, &made).await?;
@@ -111,7 +111,7 @@ impl Keeper {
         }
         let Some(kept) = kept else { return Ok(()) };
         // Clients are told first: they believe the new authority before they meet it.
-        if *self.leads.borrow() {
+        if self.leads.is_held() {
             self.tell_server(&kept).await?;
         }
         match kept.certified_key() {

@@ -26,10 +26,21 @@ pub(crate) struct OperatorConfig<'a> {
 impl Operator {
     /// Starts one for a namespace, with a look every second.
     pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
+        Self::start_with(cluster, namespace, config, |_| {})
+    }
+
+    /// Starts one whose command was changed a little.
+    pub(crate) fn start_with(
+        cluster: &Cluster,
+        namespace: &str,
+        config: &OperatorConfig<'_>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let log = cluster.file(&format!("operator-{namespace}{}.log", config.copy));
         let file = fs::File::create(&log).expect("a log");
         let plain_port = free_port();
-        let process = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+        command
             .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
             .args(["--only-namespace", namespace, "--namespace", namespace])
             .args(["--log", "info,homeostat_operator=debug"])
@@ -38,9 +49,9 @@ impl Operator {
             .env("KUBECONFIG", cluster.admin_kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .expect("it starts");
+            .stderr(file);
+        change(&mut command);
+        let process = command.spawn().expect("it starts");
         Self { process, log, plain_port }
     }
 
@@ -48,6 +59,38 @@ impl Operator {
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Stops it where it is, as a machine that is overwhelmed would.
+    pub(crate) fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        let done = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(done.is_ok_and(|status| status.success()), "{signal}");
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("it can be asked").is_none()
+    }
+
+    /// The sum of a metric over those of its series that contain a text; 0 if there is none.
+    pub(crate) fn metric(&self, name: &str, label: &str) -> f64 {
+        let text = self.get("/metrics").unwrap_or_default();
+        let value = |line: &str| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (found, labels) = series.split_once('{').unwrap_or((series, ""));
+            (found == name && labels.contains(label)).then(|| value.parse().unwrap_or(0.0))
+        };
+        text.lines().filter_map(value).sum::<f64>()
     }
 
     /// What it has logged.
@@ -59,6 +102,7 @@ impl Operator {
     pub(crate) fn get(&self, path: &str) -> Option<String> {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.plain_port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .ok()?;
         let mut answer = String::new();

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -16,7 +17,7 @@ use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
 use homeostat_testbed::Cluster;
 
 use super::cluster;
-use super::operator::PATIENCE;
+use super::operator::{PATIENCE, eventually};
 
 /// A namespace of one test.
 pub(crate) struct Shop {
@@ -29,14 +30,18 @@ impl Shop {
     /// A new namespace on the shared cluster, with everything defined; none if there is no
     /// cluster.
     pub(crate) async fn open(name: &str) -> Option<Self> {
-        let cluster = cluster::shared()?;
+        Some(Self::open_on(cluster::shared()?, name).await)
+    }
+
+    /// A new namespace on a cluster, with everything defined.
+    pub(crate) async fn open_on(cluster: &'static Cluster, name: &str) -> Self {
         let client = cluster.client().await;
         define(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = json!({ "metadata": { "name": name, "labels": { "shop": name } } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
         namespaces.create(&PostParams::default(), &namespace).await.expect("created");
-        Some(Self { cluster, client, namespace: name.to_owned() })
+        Self { cluster, client, namespace: name.to_owned() }
     }
 
     /// Objects of a kind in this namespace.
@@ -143,6 +148,20 @@ impl Shop {
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until an event of an object has a reason; its note.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
+        let events: Api<Event> = self.api();
+        eventually(&format!("an event {reason} of {name}"), async || {
+            let all = events.list(&ListParams::default()).await.expect("listed").items;
+            let is_it = |event: &Event| {
+                let regarding = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+                regarding == Some(name) && event.reason.as_deref() == Some(reason)
+            };
+            all.into_iter().find(is_it)?.note
+        })
+        .await
     }
 
     /// Pods that a deployment asks for.

@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
-use homeostat_testbed::free_port;
 
 /// Requests of a pod's only container.
 async fn requests(shop: &Shop, pod: &str) -> (String, String) {
