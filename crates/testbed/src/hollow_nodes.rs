@@ -1,7 +1,8 @@
 //! Nodes without containers: real kubelets that only say that pods run.
 //!
-//! Their ports listen on all addresses, so each lives in a network namespace of its own. What
-//! connects it to the cluster is a socket of the file system, which namespaces share.
+//! Their ports listen on all addresses, and all of them make their socket under the same name in
+//! `/tmp`, so each lives in namespaces of its own. What connects it to the cluster is a socket
+//! of the file system, which network namespaces share.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -14,6 +15,26 @@ use crate::server::Server;
 /// Pods that one node takes.
 pub const PODS_PER_HOLLOW_NODE: u32 = 110;
 
+/// Gives a kubelet a network and a `/tmp` of its own, in which the cluster's folder ($1) and the
+/// folder of binaries ($2) stay where they are. Whoever forwards its port ($3) to the socket ($4)
+/// goes with the kubelet, which takes the place of the shell.
+const SCRIPT: &str = r#"
+set -e
+ip link set lo up
+ip route add default dev lo
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/folder /mnt/binaries
+mount --bind "$1" /mnt/folder
+mount --bind "$2" /mnt/binaries
+mount -t tmpfs tmpfs /tmp
+mkdir -p "$1" "$2"
+mount --bind /mnt/folder "$1"
+mount --bind /mnt/binaries "$2"
+setpriv --pdeathsig KILL socat "TCP-LISTEN:$3,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$4" &
+shift 4
+exec "$@"
+"#;
+
 /// Hollow nodes of a cluster.
 pub struct HollowNodes {
     /// The kubelets.
@@ -23,22 +44,22 @@ pub struct HollowNodes {
 impl HollowNodes {
     /// Starts so many; they are ready when the cluster says so. Needs root, for the namespaces.
     pub fn start(cluster: &Cluster, binaries: &Path, count: u32) -> Self {
+        let folder = cluster.file("");
         let socket = cluster.file("api.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let port = cluster.port();
         std::thread::spawn(move || forward(&listener, port));
         let kubelet = |place: u32| {
             let name = format!("hollow-{place}");
-            // Whoever forwards goes with the kubelet, which takes the place of the shell.
-            let script = "ip link set lo up && \
-                 { setpriv --pdeathsig KILL socat TCP-LISTEN:$1,bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:$2 & \
-                 shift 2; exec \"$@\"; }";
             let arguments = [
                 "--net".to_owned(),
+                "--mount".to_owned(),
                 "sh".to_owned(),
                 "-c".to_owned(),
-                script.to_owned(),
+                SCRIPT.to_owned(),
                 "sh".to_owned(),
+                folder.display().to_string(),
+                binaries.display().to_string(),
                 port.to_string(),
                 socket.display().to_string(),
                 binaries.join("kubemark").display().to_string(),

@@ -3,9 +3,17 @@
 //! `tests/cluster/kubernetes` builds the binaries and prints their folder; without
 //! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
 
+mod clocks;
 mod cluster;
+mod conflicts;
 mod definition;
+mod hollow;
+mod leaders;
+mod newer_server;
 mod operator;
+mod outages;
+mod prometheus;
 mod reconcile;
+mod resize;
 mod shop;
 mod sizes;

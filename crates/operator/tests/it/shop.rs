@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -129,6 +130,25 @@ impl Shop {
         let api: Api<MultidimPodAutoscaler> = self.api();
         let params = PatchParams::apply("test").force();
         api.patch(name, &params, &Patch::Apply(object)).await.map(|_| ())
+    }
+
+    /// A webhook configuration of the namespace's name, for pods of this namespace. Each copy of
+    /// the operator has an address of its own here, where a cluster has one service for all.
+    pub(crate) async fn webhook(&self, ports: &[u16]) {
+        let webhook = |port: &u16| {
+            json!({
+                "name": format!("copy{port}.homeostat.dev"), "admissionReviewVersions": ["v1"],
+                "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": 5,
+                "namespaceSelector": { "matchLabels": { "shop": self.namespace } },
+                "clientConfig": { "url": format!("https://127.0.0.1:{port}/mutate") },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }],
+            })
+        };
+        let webhooks: Vec<Value> = ports.iter().map(webhook).collect();
+        let object = json!({ "metadata": { "name": self.namespace }, "webhooks": webhooks });
+        let object: MutatingWebhookConfiguration = serde_json::from_value(object).expect("valid");
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &object).await.expect("created");
     }
 
     /// Waits until a condition has a reason; its message.
