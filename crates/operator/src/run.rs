@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::Capabilities;
 use crate::controllers::{Context, Options, Recommender, Updater, follow};
-use crate::lease::{self, LeaseConfig, Leadership};
+use crate::lease::{self, Leadership, LeaseConfig};
 use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
 use crate::telemetry::Telemetry;
 use crate::webhook::{CurrentCertificate, Keeper, KeeperConfig};

@@ -65,7 +65,8 @@ fn answer(mut stream: TcpStream, said: &Said) -> std::io::Result<()> {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request)?;
     if said.is_broken {
-        return stream.write_all(b"HTTP/1.1 503 Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return stream
+            .write_all(b"HTTP/1.1 503 Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     }
     let line = |(series, value): (&String, &String)| format!("{series} {value}\n");
     let body: String = said.samples.iter().map(line).collect();

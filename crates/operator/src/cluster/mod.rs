@@ -8,7 +8,8 @@ mod targets;
 
 pub use capabilities::Capabilities;
 pub use pods::{
-    ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record, keep_what_is_needed, record,
+    ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record,
+    keep_what_is_needed, record,
 };
 pub use selector::{SelectorError, read_selector, selects};
 pub use targets::{Scaled, TargetError, Targets};

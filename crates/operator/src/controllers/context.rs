@@ -1,6 +1,7 @@
 //! What the controllers share: the cluster, caches that follow it, and who leads.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -112,6 +113,7 @@ pub struct Context {
     /// Who may ask Prometheus now: one that hangs must not hold up those who do not need it.
     pub questions: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
+    are_caches_ready: AtomicBool,
     recorder: Recorder,
 }
 
@@ -132,6 +134,7 @@ impl Context {
             turns: Semaphore::new(options.concurrency),
             questions: Semaphore::new(options.concurrency),
             capabilities: RwLock::new(Arc::new(capabilities)),
+            are_caches_ready: AtomicBool::new(false),
             client,
             options,
             objects,
@@ -160,17 +163,16 @@ impl Context {
 
     /// Whether objects and pods have been listed.
     pub fn are_caches_ready(&self) -> bool {
-        use futures::FutureExt;
-        let objects = self.objects.wait_until_ready().now_or_never();
-        let pods = self.pods.wait_until_ready().now_or_never();
-        matches!((objects, pods), (Some(Ok(())), Some(Ok(()))))
+        self.are_caches_ready.load(Ordering::Acquire)
     }
 
-    /// Waits until objects and pods have been listed.
+    /// Waits until objects and pods have been listed. One may wait and no more: of several who
+    /// ask a store, it wakes the last, who may have gone.
     pub async fn wait_for_caches(&self) {
         // An error says that the program is about to end.
         let _ = self.objects.wait_until_ready().await;
         let _ = self.pods.wait_until_ready().await;
+        self.are_caches_ready.store(true, Ordering::Release);
     }
 
     /// An object as it is known now.

@@ -220,8 +220,8 @@ impl Recommender {
         slot: &mut Slot,
         now: SimTime,
     ) -> Result<News, Refused> {
-        let plan = plan
-            .map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
+        let plan =
+            plan.map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
         self.prepare(object, &plan, slot).await?;
         let since = slot.looked_at.replace(now).unwrap_or(now);

@@ -305,6 +305,11 @@ impl Work<'_> {
         };
         let (steps, mut blocked) = next_pods(&inputs);
         let updated = inputs.updated();
+        if steps.iter().any(|step| matches!(step, PodStep::Evict(_)))
+            && let Err(obstacle) = self.comes_back(&namespace).await
+        {
+            return obstacle;
+        }
         if !self.write_ahead(slot, part, &steps, &rollout).await {
             let message = "what is about to be evicted cannot be written down".to_owned();
             return (false, ConditionReason::ServerUnavailable, message);
@@ -347,12 +352,14 @@ impl Work<'_> {
                 }
             }
         }
-        if updated == views.len() as u32 {
+        // Who leaves is counted no longer.
+        let staying = pods.iter().filter(|pod| !pod.is_leaving).count();
+        if updated as usize == views.len() {
             rollout.canary_since = None;
         }
         part.rollout = RolloutStatus {
             updated,
-            outdated: views.len() as u32 - updated,
+            outdated: (staying as u32).saturating_sub(updated),
             canary_since: rollout.canary_since.map(time),
             evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
             ..RolloutStatus::default()
@@ -384,6 +391,16 @@ impl Work<'_> {
                 (false, reason, blocked.to_string())
             }
         }
+    }
+
+    /// Whether somebody makes evicted pods anew: the recommendation may be older than the end of
+    /// its target.
+    async fn comes_back(&self, namespace: &str) -> Result<(), (bool, ConditionReason, String)> {
+        let asked = self.ctx.targets.scale(namespace, &self.plan.target).await;
+        asked.map(|_| ()).map_err(|error| {
+            let message = format!("nothing is evicted: {error}");
+            (false, ConditionReason::NoRecommendation, message)
+        })
     }
 
     /// Writes evictions down before they are done: whoever goes on after a crash knows of every

@@ -144,9 +144,7 @@ impl Inputs {
             container.memory.is_some_and(|memory| memory.value == 0.0)
         };
         let mut containers = ready().flat_map(|pod| &pod.containers).peekable();
-        if use_problems.is_empty()
-            && containers.peek().is_some()
-            && containers.all(uses_no_memory)
+        if use_problems.is_empty() && containers.peek().is_some() && containers.all(uses_no_memory)
         {
             let why = "pods run, and none uses any memory: the figures of use are made up";
             use_problems.push(("memory".to_owned(), Problem::Contradictory { why }));

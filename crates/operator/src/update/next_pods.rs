@@ -147,9 +147,16 @@ pub struct NextPods<'a> {
 }
 
 impl NextPods<'_> {
-    /// Pods that have the recommended size.
+    /// Pods that have the recommended size and stay.
     pub fn updated(&self) -> u32 {
-        self.pods.iter().filter(|pod| pod.is_updated(self.wanted)).count() as u32
+        let is_done = |pod: &&PodView| !pod.is_changing && pod.is_updated(self.wanted);
+        self.pods.iter().filter(is_done).count() as u32
+    }
+
+    /// Pods that are on their way to another size, or do not exist yet.
+    fn underway(&self) -> u32 {
+        let changing = self.pods.iter().filter(|pod| pod.is_changing).count() as u32;
+        changing + self.replicas.saturating_sub(self.pods.len() as u32)
     }
 }
 
@@ -252,10 +259,11 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
     }
     if plan.mode == Mode::Canary {
         let (share, watch) = plan.canary;
-        let updated = inputs.updated();
+        // One that is being made anew is a canary already, though nobody sees its size yet.
+        let begun = inputs.updated() + inputs.underway();
         let first = share.of(inputs.replicas);
-        if updated < first {
-            room = room.min(first - updated);
+        if begun < first {
+            room = room.min(first - begun);
             blocked = Blocked::Canary { remaining: watch };
         } else {
             if inputs.is_kept == Some(false) {
@@ -455,6 +463,10 @@ mod tests {
         let plan = plan(policy, "Canary");
         assert_eq!(next(&plan, &pods(0), &Rollout::default()).0, 2);
         assert_eq!(next(&plan, &pods(1), &Rollout::default()).0, 1);
+        let mut leaving = pods(0);
+        leaving[0].is_changing = true;
+        leaving.remove(1);
+        assert_eq!(next(&plan, &leaving, &Rollout::default()).0, 0);
         let since = |seconds: u64| Rollout {
             canary_since: Some(SimTime::ZERO + SimDuration::from_secs(100_000 - seconds)),
             ..Rollout::default()

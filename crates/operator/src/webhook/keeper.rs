@@ -10,7 +10,8 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
@@ -59,6 +60,7 @@ pub struct Keeper {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
     current: Arc<CurrentCertificate>,
+    recorder: Recorder,
     telemetry: Arc<Telemetry>,
     leads: Leadership,
 }
@@ -72,7 +74,9 @@ impl Keeper {
         telemetry: Arc<Telemetry>,
         leads: Leadership,
     ) -> Self {
+        let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
         Self {
+            recorder: Recorder::new(client.clone(), reporter),
             secrets: Api::namespaced(client.clone(), &config.namespace),
             configurations: Api::all(client),
             config,
@@ -102,8 +106,9 @@ impl Keeper {
         if self.leads.is_held() && !kept.as_ref().is_some_and(is_usable) {
             match Certificates::make(&self.config.names, now, kept.as_ref()) {
                 Ok(made) => {
-                    self.write(secret, &made).await?;
+                    let written = self.write(secret, &made).await?;
                     tracing::info!(ends = made.ends, "certificates of the webhook made");
+                    self.tell(&written, kept.as_ref(), now).await;
                     kept = Some(made);
                 }
                 Err(error) => tracing::error!(%error, "no certificates for the webhook"),
@@ -125,7 +130,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn write(&self, before: Option<Secret>, made: &Certificates) -> kube::Result<()> {
+    async fn write(&self, before: Option<Secret>, made: &Certificates) -> kube::Result<Secret> {
         let text = |text: &str| ByteString(text.as_bytes().to_vec());
         let data: BTreeMap<String, ByteString> = [
             ("ca.crt", text(&made.authorities)),
@@ -141,16 +146,34 @@ impl Keeper {
             // The version that was read goes along: of two who write at once, one is refused.
             Some(before) => {
                 let secret = Secret { data: Some(data), ..before };
-                self.secrets.replace(&self.config.secret, &params, &secret).await?;
+                self.secrets.replace(&self.config.secret, &params, &secret).await
             }
             None => {
                 let metadata =
                     ObjectMeta { name: Some(self.config.secret.clone()), ..ObjectMeta::default() };
                 let secret = Secret { metadata, data: Some(data), ..Secret::default() };
-                self.secrets.create(&params, &secret).await?;
+                self.secrets.create(&params, &secret).await
             }
         }
-        Ok(())
+    }
+
+    /// Tells of certificates that were replaced, and loudly of such that had ended: pods that
+    /// started meanwhile have the size of their template.
+    async fn tell(&self, secret: &Secret, before: Option<&Certificates>, now: Timestamp) {
+        let Some(before) = before else { return };
+        let has_ended = before.ends <= now.as_second();
+        let ends = Timestamp::from_second(before.ends).unwrap_or(now);
+        let verb = if has_ended { "ended" } else { "would have ended" };
+        let event = Event {
+            type_: if has_ended { EventType::Warning } else { EventType::Normal },
+            reason: "CertificateReplaced".to_owned(),
+            note: Some(format!("the webhook's certificate {verb} at {ends} and was replaced")),
+            action: "Replace".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &secret.object_ref(&())).await {
+            self.telemetry.server_error("event", &error);
+        }
     }
 
     async fn tell_server(&self, kept: &Certificates) -> kube::Result<()> {

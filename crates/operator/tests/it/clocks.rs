@@ -95,15 +95,12 @@ async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
 
     // Behind: it waits, though the lease was renewed in its future.
     let behind = start(&shop, "behind", "-120s", ports[1]);
-    eventually("it to be ready", async || behind.get("/readyz").filter(|text| text == "ok\n")).await;
+    eventually("it to be ready", async || behind.get("/readyz").filter(|text| text == "ok\n"))
+        .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(holder().await.as_deref(), Some("ahead"));
-    let leaders = |name: &str, operator: &Operator| {
-        let leads = operator.metric("homeostat_operator_leads", "");
-        println!("{name}: {leads}");
-        leads
-    };
-    assert_eq!((leaders("ahead", &ahead), leaders("behind", &behind)), (1.0, 0.0));
+    let leads = |operator: &Operator| operator.metric("homeostat_operator_leads", "");
+    assert_eq!((leads(&ahead), leads(&behind)), (1.0, 0.0));
     ahead.kill();
     let killed = std::time::Instant::now();
     eventually("it to follow", async || holder().await.filter(|name| name == "behind")).await;

@@ -68,7 +68,8 @@ async fn open(name: &str) -> Option<Shop> {
     within(LONG, "the nodes to be ready", async || {
         let nodes = nodes.list(&ListParams::default()).await.ok()?.items;
         let is_ready = |node: &&Node| {
-            let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let conditions =
+                node.status.iter().flat_map(|status| status.conditions.iter().flatten());
             conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
         };
         (nodes.iter().filter(is_ready).count() == NODES as usize).then_some(())
@@ -124,7 +125,8 @@ async fn ready(shop: &Shop, app: &str) -> Vec<Pod> {
 
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True");
+    let is_ready =
+        conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True");
     is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
@@ -168,7 +170,8 @@ async fn workloads_of_every_kind_grow_and_shrink_through_their_scale() {
         let object = json!({ "metadata": { "name": app }, "spec": spec_of });
         create(&shop, (group, version, kind), plural, object).await;
         let mut object = spec(&app, "Auto");
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let api_version =
+            if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         object["scaleTargetRef"]["apiVersion"] = json!(api_version);
         object["scaleTargetRef"]["kind"] = json!(kind);
         object["goals"] =
@@ -282,8 +285,14 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     let start = |copy: &str, port: u16| {
         let listen = format!("127.0.0.1:{port}");
         let arguments = [
-            "--listen", &listen, "--webhook-name", "127.0.0.1", "--identity", copy,
-            "--webhook-configuration", "two-hundred",
+            "--listen",
+            &listen,
+            "--webhook-name",
+            "127.0.0.1",
+            "--identity",
+            copy,
+            "--webhook-configuration",
+            "two-hundred",
         ];
         let config = OperatorConfig { arguments: &arguments, copy };
         Operator::start(shop.cluster, &shop.namespace, &config)
@@ -302,7 +311,8 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     .await;
     first.kill();
     let killed = Instant::now();
-    within(LONG, "the second to lead", async || holder().await.filter(|name| name == "second")).await;
+    within(LONG, "the second to lead", async || holder().await.filter(|name| name == "second"))
+        .await;
     let followed = killed.elapsed();
     within(LONG, "every pod to have its size", async || {
         let pods = ready(&shop, "checkout").await;
@@ -310,7 +320,10 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
         (sized == PODS && pods.len() == PODS).then_some(())
     })
     .await;
-    println!("{PODS} pods resized after {:.1?}, leader followed after {followed:.1?}", began.elapsed());
+    println!(
+        "{PODS} pods resized after {:.1?}, leader followed after {followed:.1?}",
+        began.elapsed()
+    );
     assert!(followed < Duration::from_secs(15), "{followed:?}");
 
     // Longer than the updater waits between two looks: it is content.

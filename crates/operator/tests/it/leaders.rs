@@ -24,8 +24,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
         Operator::start(shop.cluster, &shop.namespace, &config)
     };
     let leases: Api<Lease> = shop.api();
-    let holder =
-        async || leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity;
+    let holder = async || leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity;
     let first = start("first");
     eventually("the first to lead", async || holder().await.filter(|name| name == "first")).await;
     let second = start("second");

@@ -172,7 +172,8 @@ impl Script {
         let touched = json!({ "metadata": { "annotations": { "resized": "true" } } });
         pods.patch(name, &params, &Patch::Merge(touched)).await.expect("patched");
         let status = json!({ "status": { "conditions": conditions } });
-        let pod = pods.patch_status(name, &params, &Patch::Strategic(status)).await.expect("patched");
+        let pod =
+            pods.patch_status(name, &params, &Patch::Strategic(status)).await.expect("patched");
         let mut pod = serde_json::to_value(pod).expect("JSON");
         self.dress(&mut pod);
         text(StatusCode::OK, &pod)

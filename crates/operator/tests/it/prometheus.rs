@@ -112,10 +112,8 @@ async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
         shop.uses(&format!("plain-{place}"), "490m", "100Mi").await;
     }
     let asked = Instant::now();
-    eventually("the plain one to grow", async || {
-        (shop.replicas("plain").await == 8).then_some(())
-    })
-    .await;
+    eventually("the plain one to grow", async || (shop.replicas("plain").await == 8).then_some(()))
+        .await;
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
     prometheus.server.resume();

@@ -73,8 +73,10 @@ async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_want
 
     // One is away at a time: nobody makes it anew here, so it stays at one.
     for name in ["infeasible", "deferred", "refused"] {
-        eventually(&format!("an eviction of {name}"), async || (count(name).await == 3).then_some(()))
-            .await;
+        eventually(&format!("an eviction of {name}"), async || {
+            (count(name).await == 3).then_some(())
+        })
+        .await;
     }
     for name in ["stays", "unmoved"] {
         let message = shop.condition(name, "Acting", "ResizeRefused").await;
