@@ -170,6 +170,15 @@ impl Inputs {
 }
 
 impl Judged {
+    /// Whether no pod that serves uses any CPU; none if nothing is known.
+    pub(super) fn uses_no_cpu(&self) -> Option<bool> {
+        let ready = self.pods.iter().filter(|pod| pod.is_ready);
+        let mut used =
+            ready.flat_map(|pod| &pod.containers).filter_map(|found| found.cpu).peekable();
+        used.peek()?;
+        Some(used.all(|cpu| cpu.value == 0.0))
+    }
+
     /// What the decision is made of.
     pub(super) fn observation(
         &self,

@@ -329,7 +329,7 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     // Longer than the updater waits between two looks: it is content.
     tokio::time::sleep(Duration::from_secs(6)).await;
     watched.abort();
-    let seen = seen.lock().expect("nobody panics");
+    let seen = std::mem::take(&mut *seen.lock().expect("nobody panics"));
     assert!(seen.fewest >= PODS - BUDGET, "only {} were ready at some moment", seen.fewest);
     // Each pod of the old size went once, and none of the new size did.
     let old = seen.gone.values().filter(|memory| *memory == "8Mi").count();

@@ -127,3 +127,22 @@ async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
     assert!(shop.replicas("old").await >= kept);
     assert_eq!(shop.replicas("honest").await, 1);
 }
+
+#[tokio::test]
+async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first() {
+    let Some(shop) = Shop::open("sudden").await else { return };
+    idle(&shop, "checkout", ("250m", "100Mi"), None).await;
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    shop.condition("checkout", "MetricsFresh", "AsPlanned").await;
+    for place in 0..4 {
+        shop.uses(&format!("checkout-{place}"), "0", "100Mi").await;
+    }
+    let message = shop.condition("checkout", "MetricsFresh", "MetricsContradictory").await;
+    assert!(message.contains("stopped using CPU at the same moment"), "{message}");
+    shop.event("checkout", "MetricsContradictory").await;
+    let metrics = operator.get("/metrics").expect("it answers");
+    assert!(metrics.contains("condition=\"MetricsFresh\"} 0"), "{metrics}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shop.replicas("checkout").await, 4);
+}
