@@ -180,13 +180,17 @@ impl Context {
         self.objects.get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// Writes one controller's part of a status; whether the server took it.
+    /// Writes one controller's part of a status, unless somebody else leads by now; whether the
+    /// server took it.
     pub async fn write_status(
         &self,
         (namespace, name): &Key,
         field_manager: &str,
         status: &MultidimPodAutoscalerStatus,
     ) -> bool {
+        if !self.is_leader() {
+            return false;
+        }
         let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.client.clone(), namespace);
         let change = serde_json::json!({
             "apiVersion": GROUP_VERSION,

@@ -31,6 +31,9 @@ const FIELD_MANAGER: &str = "homeostat-recommender";
 /// that somebody looks.
 const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
 
+/// What was written shows in the cache by then.
+const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
+
 /// A look that takes longer has lost its server, and is begun anew.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
@@ -317,8 +320,16 @@ impl Recommender {
         now: SimTime,
     ) {
         let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
+        // Somebody else wrote into it: the updater must not go on acting on that.
+        let is_foreign = |written: &MultidimPodAutoscalerStatus, at: SimTime| {
+            let is_seen = now.saturating_since(at) >= SEEN_AFTER;
+            let seen = object.status.as_ref();
+            is_seen && seen.is_some_and(|seen| acted_on(seen) != acted_on(written))
+        };
         let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
-            is_old(*at) || without_times(written) != without_times(&status)
+            is_old(*at)
+                || is_foreign(written, *at)
+                || without_times(written) != without_times(&status)
         });
         if !is_news || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
             return;
@@ -451,6 +462,12 @@ struct News {
     standing: Standing,
     inputs: crate::recommend::Inputs,
     outcome: Outcome,
+}
+
+/// What the updater and the webhook act on.
+fn acted_on(status: &MultidimPodAutoscalerStatus) -> impl PartialEq + '_ {
+    let replicas = (status.current_replicas, status.desired_replicas);
+    (replicas, &status.recommendation, &status.selector)
 }
 
 /// A status without the times and figures that change with every look.

@@ -457,13 +457,72 @@ fn minute_of_week(at: SimTime) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homeostat_core::{Bytes, Millicores};
+
+    fn pod(uid: &str, millicores: u64) -> PodRecord {
+        let container = ContainerRecord {
+            name: "app".to_owned(),
+            cpu_request: Some(Millicores::new(millicores)),
+            memory_request: Some(Bytes::from_mib(64)),
+            cpu_limit: None,
+            memory_limit: None,
+            oom_killed_at: None,
+        };
+        PodRecord {
+            name: "checkout-0".to_owned(),
+            uid: uid.to_owned(),
+            started: SimTime::ZERO,
+            ready_since: Some(SimTime::ZERO),
+            is_leaving: false,
+            was_sized: false,
+            resize: None,
+            containers: vec![container],
+        }
+    }
+
+    fn at(seconds: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_done_counts_before_the_cache_shows_it() {
+        let wanted = sizes(&pod("", 250));
+        let mut slot = Slot::default();
+        let is_changing = |slot: &mut Slot, pod: PodRecord, seconds: u64| {
+            slot.views(&[pod], &wanted, at(seconds))[0].is_changing
+        };
+        assert!(!is_changing(&mut slot, pod("a", 500), 0));
+        slot.changed.insert("a".to_owned(), at(0));
+        assert!(is_changing(&mut slot, pod("a", 500), 1));
+        // Another of the same name, as those of a StatefulSet, was not touched.
+        assert!(!is_changing(&mut slot, pod("b", 500), 2));
+        // One that is resized shows it, and one that never does is tried again.
+        assert!(!is_changing(&mut slot, pod("a", 250), 3));
+        slot.changed.insert("a".to_owned(), at(3));
+        assert!(!is_changing(&mut slot, pod("a", 500), 33));
+    }
+
+    #[test]
+    fn a_node_that_refuses_is_believed_at_once_and_one_that_waits_after_a_while() {
+        let wanted = sizes(&pod("", 250));
+        let mut slot = Slot::default();
+        let mut is_stuck = |millicores: u64, resize: ResizeState, seconds: u64| {
+            let pod = PodRecord { resize: Some(resize), ..pod("a", millicores) };
+            slot.views(&[pod], &wanted, at(seconds))[0].cannot_resize
+        };
+        assert!(is_stuck(250, ResizeState::Infeasible, 1));
+        // It was refused another size than the one that is wanted now.
+        assert!(!is_stuck(500, ResizeState::Infeasible, 1));
+        assert!(!is_stuck(250, ResizeState::Deferred { since: at(0) }, 299));
+        assert!(is_stuck(250, ResizeState::Deferred { since: at(0) }, 300));
+        assert!(!is_stuck(250, ResizeState::Underway, 1000));
+    }
 
     #[test]
     fn the_week_begins_on_monday() {
-        let at = |seconds: u64| minute_of_week(SimTime::from_nanos(seconds * 1_000_000_000));
         // 2026-11-16 00:00:00 UTC is a Monday.
-        assert_eq!(at(1_794_787_200), 0);
-        assert_eq!(at(1_794_787_200 + 90), 1);
-        assert_eq!(at(1_794_787_200 - 60), 7 * 24 * 60 - 1);
+        assert_eq!(minute_of_week(at(1_794_787_200)), 0);
+        assert_eq!(minute_of_week(at(1_794_787_200 + 90)), 1);
+        assert_eq!(minute_of_week(at(1_794_787_200 - 60)), 7 * 24 * 60 - 1);
     }
 }

@@ -83,8 +83,11 @@ async fn writers_of_the_same_objects_do_not_stop_each_other() {
     // Whatever a stranger writes into the status, the next look says what is.
     let nonsense = json!({ "status": { "desiredReplicas": 1, "currentReplicas": 1 } });
     api.patch_status("checkout", &params, &Patch::Merge(nonsense)).await.expect("patched");
-    shop.condition("checkout", "Acting", "AsPlanned").await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    eventually("the status to be ours again", async || {
+        let status = api.get("checkout").await.expect("there").status?;
+        (status.desired_replicas == Some(4)).then_some(())
+    })
+    .await;
     assert_eq!(shop.replicas("checkout").await, 4);
     assert_eq!(operator.metric("homeostat_operator_panics_total", ""), 0.0);
 }
