@@ -16,13 +16,19 @@ use crate::server::Server;
 pub const PODS_PER_HOLLOW_NODE: u32 = 110;
 
 /// Gives a kubelet a network and a `/tmp` of its own, in which the cluster's folder ($1) and the
-/// folder of binaries ($2) stay where they are. Whoever forwards its port ($3) to the socket ($4)
-/// goes with the kubelet, which takes the place of the shell.
+/// folder of binaries ($2) stay where they are. It finds its name ($5) in a file: there is nobody
+/// to ask, and waiting for an answer takes a quarter of a minute. Whoever forwards its port ($3)
+/// to the socket ($4) goes with the kubelet, which takes the place of the shell.
 const SCRIPT: &str = r#"
 set -e
 ip link set lo up
+ip address add 10.88.0.1/32 dev lo
 ip route add default dev lo
 mount -t tmpfs tmpfs /mnt
+printf '127.0.0.1 localhost\n10.88.0.1 %s\n' "$5" > /mnt/hosts
+: > /mnt/resolv.conf
+mount --bind /mnt/hosts /etc/hosts
+mount --bind /mnt/resolv.conf /etc/resolv.conf
 mkdir /mnt/folder /mnt/binaries
 mount --bind "$1" /mnt/folder
 mount --bind "$2" /mnt/binaries
@@ -31,7 +37,7 @@ mkdir -p "$1" "$2"
 mount --bind /mnt/folder "$1"
 mount --bind /mnt/binaries "$2"
 setpriv --pdeathsig KILL socat "TCP-LISTEN:$3,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$4" &
-shift 4
+shift 5
 # The pretended runtime writes into a map from many goroutines, and ends if two do so at once.
 export GOMAXPROCS=1
 exec "$@"
@@ -64,6 +70,7 @@ impl HollowNodes {
                 binaries.display().to_string(),
                 port.to_string(),
                 socket.display().to_string(),
+                name.clone(),
                 binaries.join("kubemark").display().to_string(),
                 "--morph=kubelet".to_owned(),
                 format!("--name={name}"),
