@@ -44,7 +44,8 @@ enum Command {
     /// Play controllers on a simulated system, without learning.
     #[command(subcommand)]
     Sim(sim::SimCommand),
-    /// Play a recorded simulation again with another policy.
+    /// Play a recorded simulation again with another policy; with --prometheus, the recorded
+    /// history of a workload on Kubernetes.
     Replay(Box<sim::ReplayArguments>),
     /// Repeat an experiment of the papers.
     Reproduce(reproduce::ReproduceArguments),
@@ -72,6 +73,9 @@ enum Command {
     Explain(operator::HandedOn),
     /// Show the last decisions of an autoscaler on Kubernetes.
     History(operator::HandedOn),
+    /// Say once what workloads on Kubernetes should have: from Prometheus or the metrics server,
+    /// with nothing installed.
+    Recommend(operator::HandedOn),
     /// Measure speed.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -87,8 +91,22 @@ enum Ending {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let result = match arguments.command {
+    let result = match operator::HandedOn::replay_of_a_cluster() {
+        Some(handed_on) => operator::run(&["replay"], &handed_on),
+        None => run(Arguments::parse().command),
+    };
+    match result {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::ThresholdCrossed) => ExitCode::from(99),
+        Err(error) => {
+            say!("error: {error:#}");
+            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Ending> {
+    match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
@@ -107,15 +125,8 @@ fn main() -> ExitCode {
         Command::Operator(handed_on) => operator::run(&[], &handed_on),
         Command::Explain(handed_on) => operator::run(&["explain"], &handed_on),
         Command::History(handed_on) => operator::run(&["history"], &handed_on),
+        Command::Recommend(handed_on) => operator::run(&["recommend"], &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
-    };
-    match result {
-        Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::ThresholdCrossed) => ExitCode::from(99),
-        Err(error) => {
-            say!("error: {error:#}");
-            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
-        }
     }
 }
 

@@ -41,14 +41,30 @@ impl fmt::Display for Amount {
         match self {
             Self::Replicas(1) => write!(f, "1 replica"),
             Self::Replicas(replicas) => write!(f, "{replicas} replicas"),
-            Self::Cpu(cpu) => write!(f, "{cpu} CPU"),
-            // A recommendation is any number of bytes; people read mebibytes.
-            Self::Memory(memory) if memory.bytes() >= 1 << 20 => {
-                write!(f, "{}Mi memory", (memory.mib() * 10.0).round() / 10.0)
-            }
-            Self::Memory(memory) => write!(f, "{memory} memory"),
+            Self::Cpu(_) => write!(f, "{} CPU", self.quantity()),
+            Self::Memory(_) => write!(f, "{} memory", self.quantity()),
         }
     }
+}
+
+impl Amount {
+    /// The amount without what it is of, where that was just said.
+    pub(crate) fn quantity(&self) -> String {
+        match self {
+            Self::Replicas(replicas) => replicas.to_string(),
+            Self::Cpu(cpu) => cpu.to_string(),
+            Self::Memory(memory) => in_units(*memory),
+        }
+    }
+}
+
+/// Any number of bytes in the unit that people read, to a tenth.
+fn in_units(memory: Bytes) -> String {
+    const UNITS: [(u32, &str); 5] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi")];
+    let unit = UNITS.into_iter().find(|(power, _)| memory.bytes() >> power > 0);
+    let Some((power, suffix)) = unit else { return memory.to_string() };
+    let tenths = (memory.bytes() as f64 / (1_u64 << power) as f64 * 10.0).round();
+    format!("{}{suffix}", tenths / 10.0)
 }
 
 #[cfg(test)]
@@ -63,5 +79,8 @@ mod tests {
         check(Amount::Memory(Bytes::from_mib(64)), "64Mi memory");
         check(Amount::Memory(Bytes::new(109_814_791)), "104.7Mi memory");
         check(Amount::Memory(Bytes::new(1000)), "1000 memory");
+        check(Amount::Memory(Bytes::from_mib(1331)), "1.3Gi memory");
+        check(Amount::Memory(Bytes::from_mib(4096)), "4Gi memory");
+        check(Amount::Memory(Bytes::from_mib(3_339_629_376)), "3.1Pi memory");
     }
 }

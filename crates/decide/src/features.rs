@@ -30,6 +30,11 @@ impl Features {
         Self { bounds, previous_arrivals_per_s: None }
     }
 
+    /// Measures allocations against other bounds from now on.
+    pub fn set_bounds(&mut self, bounds: AllocationBounds) {
+        self.bounds = bounds;
+    }
+
     /// The bounds that limits and concurrency are normalised by.
     pub fn bounds(&self) -> &AllocationBounds {
         &self.bounds

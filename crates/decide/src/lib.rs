@@ -25,6 +25,7 @@ mod policy;
 mod policy_config;
 mod reason;
 mod replica_key;
+mod reward;
 mod scaling_action;
 mod set_points;
 mod snapshot_records;
@@ -51,6 +52,7 @@ pub use policies::{
 pub use policy::{Policy, Proposal};
 pub use policy_config::PolicyConfig;
 pub use reason::Reason;
+pub use reward::RewardPreset;
 pub use scaling_action::{Illegal, ScalingAction};
 pub use set_points::{ServiceTime, SetPoint, SetPoints};
 pub use stage_features::{EndToEnd, StageFeatures};

@@ -15,6 +15,8 @@ pub enum Reason {
     Fixed,
     /// There was nothing to measure latency of.
     NoRequests,
+    /// Nobody named an objective: only use is known.
+    NoObjective,
     /// A figure the policy needs is missing or not a number.
     TelemetryMissing {
         /// Which figure.
@@ -200,6 +202,8 @@ pub enum Reason {
         /// The action.
         action: ScalingAction,
     },
+    /// A learner asked for exactly this.
+    Asked,
     /// A learned policy named what it wants.
     SetPoint {
         /// What.
@@ -249,7 +253,8 @@ impl fmt::Display for Reason {
         match self {
             Self::Unexplained => write!(f, "the policy gave no reason"),
             Self::Fixed => write!(f, "fixed allocation"),
-            Self::NoRequests => write!(f, "no request in the window"),
+            Self::NoRequests => write!(f, "no latency was measured in this window"),
+            Self::NoObjective => write!(f, "no objective is set, so use alone decides"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
             Self::NotBelieved { remaining } => {
                 write!(
@@ -268,7 +273,7 @@ impl fmt::Display for Reason {
                 write!(f, "{} asks for {}", metric.against(*measured), Amount::Replicas(*replicas))
             }
             Self::WithinTolerance { metric, measured, tolerance } => {
-                write!(f, "{} is within {tolerance}", metric.against(*measured))
+                write!(f, "{}: within {tolerance} of it, near enough", metric.against(*measured))
             }
             Self::DirectionUnclear { metric, unready, missing } => write!(
                 f,
@@ -280,7 +285,7 @@ impl fmt::Display for Reason {
             Self::ScaledToZero => write!(f, "held: zero replicas switch autoscaling off"),
             Self::Stabilized { recommended, replicas, window } => write!(
                 f,
-                "{replicas} instead of {}: stabilised over {}",
+                "{replicas} instead of {}: the stabilisation window of {} holds",
                 Amount::Replicas(*recommended),
                 Short(*window)
             ),
@@ -288,27 +293,40 @@ impl fmt::Display for Reason {
                 write!(f, "scaling rate allows {} now", Amount::Replicas(*replicas))
             }
             Self::OwnLimit { replicas } => {
-                write!(f, "limited to {} by the autoscaler itself", Amount::Replicas(*replicas))
+                write!(
+                    f,
+                    "limited to {} by its own minimum or maximum",
+                    Amount::Replicas(*replicas)
+                )
             }
-            Self::Recommendation { target, lower, upper: Some(upper) } => {
-                write!(f, "recommended {target}, from {lower} to {upper}")
+            Self::Recommendation { target, lower, upper } => {
+                let lower = lower.quantity();
+                write!(f, "past use asks for {target}; requests from {lower} ")?;
+                match upper {
+                    Some(upper) => write!(f, "to {} are left alone", upper.quantity()),
+                    None => write!(f, "up are left alone, as there is little history yet"),
+                }
             }
-            Self::Recommendation { target, lower, upper: None } => {
-                write!(f, "recommended {target}, from {lower} up")
+            Self::OutsideRange { request } => {
+                write!(f, "the request of {request} is outside that range")
             }
-            Self::OutsideRange { request } => write!(f, "{request} is outside that range"),
-            Self::InsideRange => write!(f, "held: inside the recommended range"),
+            Self::InsideRange => {
+                write!(f, "held: the request is near enough, a change is not worth a restart")
+            }
             Self::LifetimeOver { age, difference } => write!(
                 f,
-                "replicas of {} may be corrected by {:.0}%",
+                "the oldest replica is {} old: time to correct requests that are {:.0}% off",
                 Short(*age),
                 difference * 100.0
             ),
             Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
-            Self::Fill { level } => write!(f, "replicas may be {level} full"),
+            Self::Fill { level } => {
+                write!(f, "replicas should use {level} of the CPU that they request")
+            }
             Self::SizedAtLimit { replicas, size } => {
-                write!(f, "at the limit of {}: {size} each", Amount::Replicas(*replicas))
+                let replicas = Amount::Replicas(*replicas);
+                write!(f, "at the limit of {replicas} their size changes: {size} each")
             }
             Self::Concurrency { stable, panic, target, replicas } => write!(
                 f,
@@ -344,6 +362,7 @@ impl fmt::Display for Reason {
                 write!(f, "held: comfortable for {calm} of {needed} observations")
             }
             Self::Action { action } => write!(f, "action: {action}"),
+            Self::Asked => f.write_str("the learner asked for it"),
             Self::SetPoint { action } => write!(f, "set-point: {action}"),
             Self::Refused { dimension, value } => {
                 write!(f, "refused: {value} is no amount of {dimension}")
@@ -363,12 +382,23 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A duration with three digits or so: nobody reads the nanoseconds of a p99.
+/// A duration with three digits or so, in the unit that people would use: nobody reads the
+/// nanoseconds of a p99, or an age of 61098 seconds.
 struct Short(SimDuration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.nanos();
+        let (minutes, hours) = (nanos / 60_000_000_000, nanos / 3_600_000_000_000);
+        let seconds = nanos / 1_000_000_000 % 60;
+        match (hours, minutes) {
+            (0, 0..2) => {}
+            (0, 2..10) if seconds > 0 => return write!(f, "{minutes}m{seconds}s"),
+            (0, _) => return write!(f, "{minutes}m"),
+            (1..10, _) if minutes % 60 > 0 => return write!(f, "{hours}h{}m", minutes % 60),
+            (..48, _) => return write!(f, "{}h", (minutes + 30) / 60),
+            _ => return write!(f, "{}d", hours / 24),
+        }
         let digit = match nanos {
             10_000_000_000.. => 100_000_000,
             1_000_000_000.. => 10_000_000,
@@ -403,6 +433,22 @@ mod tests {
             Reason::Latency { latency: millis(3), slo },
             "p99 3ms is within the objective of 640ms",
         );
+        check(Reason::NoObjective, "no objective is set, so use alone decides");
+        let mib = |mib| Amount::Memory(Bytes::from_mib(mib));
+        check(
+            Reason::Recommendation { target: mib(300), lower: mib(250), upper: Some(mib(1331)) },
+            "past use asks for 300Mi memory; requests from 250Mi to 1.3Gi are left alone",
+        );
+        check(
+            Reason::Recommendation { target: mib(300), lower: mib(250), upper: None },
+            "past use asks for 300Mi memory; requests from 250Mi up are left alone, as there is \
+             little history yet",
+        );
+        let age = SimDuration::from_nanos(61_098_900_000_000);
+        check(
+            Reason::LifetimeOver { age, difference: 0.42 },
+            "the oldest replica is 17h old: time to correct requests that are 42% off",
+        );
         check(Reason::AtMost(Amount::Replicas(12)), "clamped to at most 12 replicas");
         check(
             Reason::AtLeast(Amount::Memory(Bytes::from_mib(64))),
@@ -432,5 +478,21 @@ mod tests {
             },
             "latency 130ms is +30% from 100ms alone, 15% tolerated",
         );
+    }
+
+    #[test]
+    fn durations_are_in_the_unit_that_people_use() {
+        let check = |seconds: f64, expect: &str| {
+            let duration = SimDuration::from_seconds(seconds).unwrap();
+            assert_eq!(Short(duration).to_string(), expect);
+        };
+        check(0.812_345, "812ms");
+        check(40.0, "40s");
+        check(90.0, "90s");
+        check(260.0, "4m20s");
+        check(300.0, "5m");
+        check(5400.0, "1h30m");
+        check(61_098.9, "17h");
+        check(604_800.0, "7d");
     }
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use commands::Command;
+use homeostat_operator::people::plain;
 
 /// Scale workloads on Kubernetes in both directions at once: number of pods and size of pods.
 #[derive(Parser)]
@@ -28,7 +29,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // What servers say is quoted in it, and is not ours.
+            eprintln!("error: {}", plain(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -10,10 +10,11 @@ use tokio::sync::mpsc;
 
 use crate::cluster::Capabilities;
 use crate::controllers::{Context, Options, Recommender, Updater, follow};
+use crate::learn::{LearnerPort, ListenError, serve_learners};
 use crate::lease::{self, Leadership, LeaseConfig};
 use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
 use crate::telemetry::Telemetry;
-use crate::webhook::{CurrentCertificate, Keeper, KeeperConfig};
+use crate::webhook::{CertificateError, CurrentCertificate, Keeper, KeeperConfig};
 
 /// How the operator runs.
 pub struct RunConfig {
@@ -21,8 +22,12 @@ pub struct RunConfig {
     pub options: Options,
     /// How the leader is found; none for a single copy that always leads.
     pub lease: Option<LeaseConfig>,
-    /// Where the webhook listens, and where its certificates are; none for no webhook.
-    pub webhook: Option<(SocketAddr, KeeperConfig)>,
+    /// Where webhook, health and metrics are served with TLS, if anywhere.
+    pub listen: Option<SocketAddr>,
+    /// Where the webhook's certificates are; none for no webhook.
+    pub webhook: Option<KeeperConfig>,
+    /// Where learners connect; none for nowhere.
+    pub learners: Option<LearnerPort>,
     /// Where health, metrics and log level are served without TLS: on loopback.
     pub plain: Option<SocketAddr>,
     /// Changes the log level.
@@ -48,6 +53,12 @@ pub enum RunError {
         /// Why.
         why: std::io::Error,
     },
+    /// Learners cannot be listened to as asked.
+    #[error(transparent)]
+    Learners(#[from] ListenError),
+    /// There is no certificate to serve TLS with.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// Plain HTTP is for loopback.
     #[error(
         "{address} is not loopback: without TLS only loopback is served, such as 127.0.0.1:8080"
@@ -64,7 +75,12 @@ pub async fn run(
     config: RunConfig,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let RunConfig { options, lease, webhook, plain, log_level } = config;
+    let RunConfig { options, lease, listen, webhook, learners, plain, log_level } = config;
+    if let Some(port) = &learners {
+        port.check(webhook.is_some())?;
+    }
+    let telemetry = Arc::new(Telemetry::default());
+    let client = telemetry.counting(&client);
     let capabilities = Capabilities::of(&client).await?;
     if !capabilities.has_definition {
         return Err(RunError::NoDefinition);
@@ -75,7 +91,6 @@ pub async fn run(
         metrics = capabilities.has_pod_metrics,
         "connected"
     );
-    let telemetry = Arc::new(Telemetry::default());
     let (spec_changes, specs) = mpsc::unbounded_channel();
     let (status_changes, statuses) = mpsc::unbounded_channel();
     let caches = follow(
@@ -91,26 +106,34 @@ pub async fn run(
     };
     let ctx = Arc::new(Context::new(
         client.clone(),
-        Options { has_webhook: webhook.is_some(), ..options },
+        Options { has_webhook: webhook.is_some(), has_learners: learners.is_some(), ..options },
         capabilities,
         caches,
         leads.clone(),
         telemetry.clone(),
     ));
 
-    let certificate = Arc::new(CurrentCertificate::default());
+    let names = webhook.as_ref().map_or(&[][..], |keeper| &keeper.names);
+    let certificate = Arc::new(CurrentCertificate::new(names)?);
     let served = Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
     if let Some(address) = plain {
         if !address.ip().is_loopback() {
             return Err(RunError::NotLoopback { address });
         }
-        tokio::spawn(serve_plain(listen(address).await?, served.clone()));
+        tokio::spawn(serve_plain(listener(address).await?, served.clone()));
     }
-    if let Some((address, keeper)) = webhook {
-        let listener = listen(address).await?;
+    if let Some(port) = learners {
+        let listener = listener(port.address).await?;
+        tracing::info!(address = %port.address, "listening to learners");
+        let learners = ctx.learners.clone();
+        tokio::spawn(serve_learners(listener, port, certificate.clone(), learners));
+    }
+    if let Some(address) = listen {
+        tokio::spawn(serve_tls(listener(address).await?, served));
+    }
+    if let Some(keeper) = webhook {
         let keeper = Keeper::new(client, keeper, certificate, telemetry.clone(), leads.clone());
         tokio::spawn(keeper.run());
-        tokio::spawn(serve_tls(listener, served));
     }
 
     let recommender = Recommender::new(ctx.clone());
@@ -133,7 +156,7 @@ pub async fn run(
     Ok(())
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+async fn listener(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|why| RunError::Address { address, why })
 }
 

@@ -1,5 +1,7 @@
 //! What the operator counts, for Prometheus, and what it logs.
 
+mod objects;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
@@ -14,12 +16,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use self::objects::Objects;
+use crate::api::{MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::TargetError;
 use crate::update::PodStep;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct What {
     what: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Method {
+    method: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -66,6 +75,8 @@ pub struct Telemetry {
     rescales: Family<What, Counter>,
     resizes: Family<What, Counter>,
     admissions: Family<What, Counter>,
+    api_requests: Family<Method, Counter>,
+    of_objects: Objects,
     conditions: Family<ObjectCondition, Gauge>,
     condition_reasons: Family<ObjectReason, Counter>,
     leads: Gauge<i64, AtomicI64>,
@@ -90,6 +101,8 @@ impl Default for Telemetry {
             rescales: Family::default(),
             resizes: Family::default(),
             admissions: Family::default(),
+            api_requests: Family::default(),
+            of_objects: Objects::default(),
             conditions: Family::default(),
             condition_reasons: Family::default(),
             leads: Gauge::default(),
@@ -135,6 +148,9 @@ impl Telemetry {
         registry.register("server_outages", help, self.outages.clone());
         let help = "When the webhook's certificate ends, in seconds since 1970";
         registry.register("certificate_expiry_seconds", help, self.certificate_expiry.clone());
+        let help = "Requests to the API server, by method";
+        registry.register("api_requests", help, self.api_requests.clone());
+        self.of_objects.register(registry);
     }
 
     /// Everything in the text format of Prometheus.
@@ -236,8 +252,13 @@ impl Telemetry {
         self.admissions.get_or_create(&What { what }).inc();
     }
 
-    /// A condition of an object was written.
-    pub fn condition(&self, (namespace, name): &(String, String), condition: &Condition) {
+    /// A condition of an object was written; it turned, or has another reason than before.
+    pub fn condition(
+        &self,
+        (namespace, name): &(String, String),
+        condition: &Condition,
+        has_turned: bool,
+    ) {
         let object = ObjectCondition {
             namespace: namespace.clone(),
             name: name.clone(),
@@ -248,8 +269,8 @@ impl Telemetry {
             "False" => 0,
             _ => -1,
         };
-        let gauge = self.conditions.get_or_create(&object);
-        if gauge.set(value) != value {
+        self.conditions.get_or_create(&object).set(value);
+        if has_turned {
             let reason = ObjectReason {
                 condition: condition.type_.clone(),
                 reason: condition.reason.clone(),
@@ -258,8 +279,39 @@ impl Telemetry {
         }
     }
 
+    /// An object was looked at, and this is what came of it.
+    pub fn looked_at(
+        &self,
+        key: &(String, String),
+        object: &MultidimPodAutoscaler,
+        status: &MultidimPodAutoscalerStatus,
+    ) {
+        self.of_objects.looked_at(key, object, status);
+    }
+
+    /// A client that does what another does, and whose requests are counted.
+    pub fn counting(&self, client: &kube::Client) -> kube::Client {
+        let (inner, requests) = (client.clone(), self.api_requests.clone());
+        let counting = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let method = request.method().as_str().to_owned();
+            requests.get_or_create(&Method { method }).inc();
+            let inner = inner.clone();
+            async move { inner.send(request).await }
+        });
+        kube::Client::new(counting, client.default_namespace())
+    }
+
+    /// Whoever leads tells of objects; we no longer do.
+    pub fn forget_all(&self) {
+        for key in self.of_objects.known() {
+            self.forget(&key);
+        }
+        self.conditions.clear();
+    }
+
     /// Objects that are gone are not told of any longer.
-    pub fn forget(&self, (namespace, name): &(String, String)) {
+    pub fn forget(&self, key @ (namespace, name): &(String, String)) {
+        self.of_objects.forget(key);
         for condition in crate::api::ConditionType::ALL {
             self.conditions.remove(&ObjectCondition {
                 namespace: namespace.clone(),

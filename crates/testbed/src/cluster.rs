@@ -135,12 +135,7 @@ impl Cluster {
 
     /// A client that may do everything.
     pub async fn client(&self) -> Client {
-        // Another part of the program may have installed it already.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(self.admin_kubeconfig()).expect("it can be read");
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("valid");
-        Client::try_from(config).expect("a client")
+        client_of(&self.admin_kubeconfig()).await
     }
 
     /// Waits until the API server answers that it is ready; for threads without a runtime.
@@ -171,4 +166,14 @@ impl Cluster {
         let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");
         client.request_text(request).await.is_ok_and(|answer| answer == "ok")
     }
+}
+
+/// A client for whoever a kubeconfig is of. It lives as long as the runtime it was made on.
+pub async fn client_of(kubeconfig: &Path) -> Client {
+    // Another part of the program may have installed it already.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("it can be read");
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("valid");
+    Client::try_from(config).expect("a client")
 }

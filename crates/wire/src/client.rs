@@ -7,39 +7,17 @@ use homeostat_simppo::{
     AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Transition,
 };
 use tokio::runtime::Runtime;
-use tonic::codegen::InterceptedService;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::Interceptor;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Response, Status};
 
+use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, channel};
 use crate::messages;
 use crate::protocol::{self, coordination_client};
-use crate::security::{TOKEN_HEADER, is_loopback, refuse_exposed};
 use crate::server::chain;
-use crate::{Error, Result, Token};
-
-/// Bytes of one answer.
-const MOST_ANSWER: usize = 64 * 1024;
-
-/// Where the coordinator is and how to talk to it.
-#[derive(Debug, Clone)]
-pub struct ClientConfig {
-    /// `http://` or `https://`, host and port.
-    pub url: String,
-    /// Certificates to trust, in PEM; needed for `https://`.
-    pub authorities: Option<Vec<u8>>,
-    /// The name in the coordinator's certificate, if it is not the host of the URL.
-    pub server_name: Option<String>,
-    /// What the coordinator asks for.
-    pub token: Option<Token>,
-    /// How long a call may take, the way there included.
-    pub deadline: Duration,
-}
+use crate::{Error, Result};
 
 /// A coordinator at the other end of a network. Every call ends within its deadline.
 pub struct CoordinationClient {
-    grpc: coordination_client::CoordinationClient<InterceptedService<Channel, ShowToken>>,
+    grpc: coordination_client::CoordinationClient<GuardedChannel>,
     deadline: Duration,
     runtime: Runtime,
 }
@@ -48,43 +26,6 @@ impl CoordinationClient {
     /// A client that connects with its first call, and again whenever that is needed. An address
     /// of another machine needs TLS and a token.
     pub fn new(config: &ClientConfig) -> Result<Self> {
-        let wrong =
-            |reason: &str| Error::Url { url: config.url.clone(), reason: reason.to_owned() };
-        let endpoint =
-            Endpoint::from_shared(config.url.clone()).map_err(|error| wrong(&chain(&error)))?;
-        let uri = endpoint.uri().clone();
-        let host = uri.host().ok_or_else(|| wrong("it names no host"))?;
-        if uri.port().is_none() {
-            return Err(wrong("it names no port"));
-        }
-        let has_tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            _ => return Err(wrong("it begins with neither http:// nor https://")),
-        };
-        refuse_exposed(&config.url, is_loopback(host), has_tls, config.token.is_some())?;
-        let mut endpoint = endpoint
-            .connect_timeout(config.deadline)
-            .timeout(config.deadline)
-            .tcp_nodelay(true)
-            // A machine that vanished without a word is noticed, and the next call connects anew.
-            .http2_keep_alive_interval(config.deadline * 2)
-            .keep_alive_timeout(config.deadline * 2)
-            .keep_alive_while_idle(true);
-        if has_tls {
-            let authorities = config.authorities.as_ref().ok_or_else(|| Error::Tls {
-                reason: "https:// needs certificates to trust: give the file of the \
-                         coordinator's authority with --tls-ca"
-                    .to_owned(),
-            })?;
-            let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities));
-            if let Some(name) = &config.server_name {
-                tls = tls.domain_name(name);
-            }
-            endpoint = endpoint.tls_config(tls).map_err(|error| Error::Tls {
-                reason: format!("the certificates to trust are not usable: {}", chain(&error)),
-            })?;
-        }
         // A thread of its own keeps the connection alive between calls.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -94,10 +35,9 @@ impl CoordinationClient {
             .map_err(|error| Error::Start { reason: error.to_string() })?;
         let channel = {
             let _inside = runtime.enter();
-            endpoint.connect_lazy()
+            channel(config)?
         };
-        let show_token = ShowToken(config.token.as_ref().map(Token::header));
-        let grpc = coordination_client::CoordinationClient::with_interceptor(channel, show_token)
+        let grpc = coordination_client::CoordinationClient::new(channel)
             .max_decoding_message_size(MOST_ANSWER);
         Ok(Self { grpc, deadline: config.deadline, runtime })
     }
@@ -161,19 +101,6 @@ impl Coordination for CoordinationClient {
         let request = protocol::MemberRequest { member: Some(member.into()) };
         let mut grpc = self.grpc.clone();
         messages::nothing(self.wait(grpc.deregister(request))?.refusal)
-    }
-}
-
-/// Adds the token to every request.
-#[derive(Clone)]
-struct ShowToken(Option<MetadataValue<Ascii>>);
-
-impl Interceptor for ShowToken {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(token) = &self.0 {
-            request.metadata_mut().insert(TOKEN_HEADER, token.clone());
-        }
-        Ok(request)
     }
 }
 

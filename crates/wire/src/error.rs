@@ -26,9 +26,9 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
-    /// A URL that names no coordinator.
+    /// A URL that names no server.
     #[error(
-        "`{url}` is no address of a coordinator: {reason}; write http://127.0.0.1:7700 or \
+        "`{url}` is no address of a server: {reason}; write http://127.0.0.1:7700 or \
          https://name:7700"
     )]
     Url {

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use homeostat_simppo::Coordinator;
@@ -12,14 +11,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::{Server, ServerTlsConfig};
 
+use crate::gate::{Gate, TransportCounts, TurnedAway};
 use crate::incoming::Incoming;
 use crate::protocol::coordination_server::CoordinationServer;
 use crate::security::refuse_exposed;
-use crate::service::{CoordinationService, Gate, Shared};
+use crate::service::{CoordinationService, Shared};
 use crate::{Error, Result, ServerIdentity, Token};
 
 /// Bytes of one message. The largest that is ever meant has a few hundred.
-const MOST_MESSAGE: usize = 16 * 1024;
+pub(crate) const MOST_MESSAGE: usize = 16 * 1024;
 /// Requests of one connection at once; an agent has one.
 const MOST_STREAMS: u32 = 16;
 /// Bytes of the headers of one request.
@@ -29,7 +29,7 @@ const REQUEST_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a handshake may take.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 /// How long connections have to end when the server does.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How to listen.
 #[derive(Debug, Clone)]
@@ -49,25 +49,19 @@ impl ServerConfig {
     pub fn new(listen: SocketAddr) -> Self {
         Self { listen, identity: None, token: None, most_connections: 4096 }
     }
-}
 
-/// Requests that never reached the coordinator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TransportCounts {
-    /// Without the token, or with another.
-    pub unauthenticated: u64,
-    /// Not messages of this protocol.
-    pub undecodable: u64,
-    /// Larger than any message is.
-    pub too_large: u64,
-    /// More at once than can be worked on.
-    pub shed: u64,
+    pub(crate) fn refuse_exposed(&self) -> Result<()> {
+        let Self { listen, identity, token, .. } = self;
+        let is_loopback = listen.ip().is_loopback();
+        refuse_exposed(&listen.to_string(), is_loopback, identity.is_some(), token.is_some())
+    }
 }
 
 /// A coordinator that listens until it is stopped or dropped.
 pub struct CoordinatorServer {
     address: SocketAddr,
     shared: Arc<Shared>,
+    turned_away: Arc<TurnedAway>,
     runtime: Runtime,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -76,48 +70,20 @@ pub struct CoordinatorServer {
 impl CoordinatorServer {
     /// Starts to listen. An address that other machines can reach needs TLS and a token.
     pub fn start(coordinator: Coordinator, config: &ServerConfig) -> Result<Self> {
-        let ServerConfig { listen, identity, token, most_connections } = config;
-        let is_loopback = listen.ip().is_loopback();
-        refuse_exposed(&listen.to_string(), is_loopback, identity.is_some(), token.is_some())?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("coordinator")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::Start { reason: error.to_string() })?;
-        let refused = |error: std::io::Error| Error::Listen {
-            address: *listen,
-            reason: match error.kind() {
-                std::io::ErrorKind::AddrInUse => {
-                    "another program listens there: stop it, or choose another port".to_owned()
-                }
-                _ => error.to_string(),
-            },
-        };
-        let listener = runtime.block_on(TcpListener::bind(listen)).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let ServerConfig { listen: listen_at, identity, token, most_connections } = config;
+        config.refuse_exposed()?;
+        let runtime = runtime("coordinator")?;
+        let listener = runtime.block_on(listen(*listen_at))?;
+        let address = local_address(&listener)?;
         let heartbeat = coordinator.config().heartbeat;
         // Agents are heard at every heartbeat: a connection without a word for this long is dead.
         let most_idle = (4 * coordinator.config().timeout).max(Duration::from_secs(10));
-        let mut builder = Server::builder()
-            .timeout(REQUEST_DEADLINE)
-            .concurrency_limit_per_connection(MOST_STREAMS as usize)
-            .load_shed(true)
-            .max_concurrent_streams(MOST_STREAMS)
-            .http2_max_header_list_size(MOST_HEADERS)
-            .http2_keepalive_interval(Some(most_idle))
-            .http2_keepalive_timeout(Some(HANDSHAKE_DEADLINE));
-        if let Some(identity) = identity {
-            let tls =
-                ServerTlsConfig::new().identity(identity.identity()).timeout(HANDSHAKE_DEADLINE);
-            builder = builder.tls_config(tls).map_err(|error| Error::Tls {
-                reason: format!("the certificate or its key is not usable: {}", chain(&error)),
-            })?;
-        }
+        let builder = builder(REQUEST_DEADLINE, most_idle, identity.as_ref())?;
         let shared = Arc::new(Shared::new(coordinator));
         let service = CoordinationServer::new(CoordinationService(Arc::clone(&shared)))
             .max_decoding_message_size(MOST_MESSAGE);
-        let gate = Gate::new(service, Arc::clone(&shared), token.clone());
+        let turned_away = Arc::new(TurnedAway::default());
+        let gate = Gate::new(service, Arc::clone(&turned_away), token.clone());
         let incoming = Incoming::new(listener, *most_connections, most_idle);
         let (stop, stopped) = oneshot::channel();
         let serving = runtime.spawn(async move {
@@ -134,7 +100,7 @@ impl CoordinatorServer {
                 drop(watched.now());
             }
         });
-        Ok(Self { address, shared, runtime, stop, serving })
+        Ok(Self { address, shared, turned_away, runtime, stop, serving })
     }
 
     /// Where it listens.
@@ -154,13 +120,7 @@ impl CoordinatorServer {
 
     /// Requests that never reached the coordinator.
     pub fn transport_counts(&self) -> TransportCounts {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        TransportCounts {
-            unauthenticated: count(&self.shared.unauthenticated),
-            undecodable: count(&self.shared.undecodable),
-            too_large: count(&self.shared.too_large),
-            shed: count(&self.shared.shed),
-        }
+        self.turned_away.counts()
     }
 
     /// Answers what it was asked, and stops to listen.
@@ -172,6 +132,54 @@ impl CoordinatorServer {
         self.runtime.shutdown_timeout(LAST_WORDS);
         self.shared.now().clone()
     }
+}
+
+/// Threads for a server.
+pub(crate) fn runtime(name: &str) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Start { reason: error.to_string() })
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| Error::Listen {
+        address,
+        reason: match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                "another program listens there: stop it, or choose another port".to_owned()
+            }
+            _ => error.to_string(),
+        },
+    })
+}
+
+pub(crate) fn local_address(listener: &TcpListener) -> Result<SocketAddr> {
+    listener.local_addr().map_err(|error| Error::Start { reason: error.to_string() })
+}
+
+/// A server that lets nobody take more of it than a peer needs. A connection without a word for
+/// `most_idle` is dead.
+pub(crate) fn builder(
+    deadline: Duration,
+    most_idle: Duration,
+    identity: Option<&ServerIdentity>,
+) -> Result<Server> {
+    let builder = Server::builder()
+        .timeout(deadline)
+        .concurrency_limit_per_connection(MOST_STREAMS as usize)
+        .load_shed(true)
+        .max_concurrent_streams(MOST_STREAMS)
+        .http2_max_header_list_size(MOST_HEADERS)
+        .http2_keepalive_interval(Some(most_idle))
+        .http2_keepalive_timeout(Some(HANDSHAKE_DEADLINE));
+    let Some(identity) = identity else { return Ok(builder) };
+    let tls = ServerTlsConfig::new().identity(identity.identity()).timeout(HANDSHAKE_DEADLINE);
+    builder.tls_config(tls).map_err(|error| Error::Tls {
+        reason: format!("the certificate or its key is not usable: {}", chain(&error)),
+    })
 }
 
 /// An error with everything that led to it, each cause once.

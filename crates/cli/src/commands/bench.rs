@@ -10,6 +10,7 @@ use homeostat_lab::simulate::TraceFiles;
 use homeostat_nn::Kernel;
 use serde_json::json;
 
+use super::operator::{self, HandedOn};
 use crate::Ending;
 use crate::options::use_threads;
 use crate::output::{Output, print, print_record, print_records};
@@ -31,6 +32,9 @@ pub(crate) enum BenchCommand {
         after_help = "Examples:\n  homeostat bench fleet --only train_s.n12\n  homeostat bench fleet --only bytes_per_agent --output json"
     )]
     Fleet(FleetArguments),
+    /// The operator with 1000 objects on a real API server: time of a change, of a look at
+    /// everything, memory, requests. Needs the program operator-bench and a Kubernetes.
+    Operator(HandedOn),
 }
 
 #[derive(Args)]
@@ -121,6 +125,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         BenchCommand::Sim(arguments) => sim(arguments),
         BenchCommand::OnDemand(arguments) => on_demand(arguments),
         BenchCommand::Fleet(arguments) => fleet(arguments),
+        BenchCommand::Operator(handed_on) => operator::run_bench(handed_on),
     }
 }
 

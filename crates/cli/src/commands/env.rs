@@ -5,6 +5,8 @@ use homeostat_env::{check_env, check_multi_agent_env};
 use homeostat_lab::{Error, Worlds};
 use serde_json::json;
 
+#[cfg(feature = "network")]
+use super::network::{ServeArguments, serve};
 use crate::Ending;
 use crate::output::{Output, print, print_records};
 
@@ -22,6 +24,9 @@ pub(crate) enum EnvCommand {
         /// Its id, for example classic/cartpole-v1.
         id: String,
     },
+    /// Serve environments to learners in any language, over gRPC.
+    #[cfg(feature = "network")]
+    Serve(ServeArguments),
     /// Play an environment against its contract and explain what is wrong.
     Check {
         /// Its id, for example classic/cartpole-v1.
@@ -57,6 +62,8 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
             };
             print(&spec.describe());
         }
+        #[cfg(feature = "network")]
+        EnvCommand::Serve(arguments) => return serve(arguments),
         EnvCommand::Check { id } => {
             let worlds = Worlds::default_for(id)?;
             let findings = if worlds.make_multi_agent(id).is_ok() {

@@ -1,4 +1,5 @@
-//! `operator`, `explain` and `history`: handed on to `homeostat-operator`, a program of its own,
+//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus` and `bench operator`: handed
+//! on to programs of their own,
 //! so that nobody who only simulates has to build a Kubernetes client.
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use clap::Args;
 use crate::Ending;
 
 const PROGRAM: &str = "homeostat-operator";
+const BENCH: &str = "operator-bench";
 
 /// Arguments of a command of `homeostat-operator`; it explains them itself.
 #[derive(Args)]
@@ -21,10 +23,40 @@ pub(crate) struct HandedOn {
     arguments: Vec<OsString>,
 }
 
-/// Runs the program with these words before the arguments, in place of this process where the
-/// system can do that: signals and exit codes are then its own.
+impl HandedOn {
+    /// The arguments of `replay` if they name a Prometheus: then the past of a cluster is meant,
+    /// and no recorded simulation.
+    pub(crate) fn replay_of_a_cluster() -> Option<Self> {
+        let mut arguments = std::env::args_os().skip(1);
+        arguments.next().filter(|command| command == "replay")?;
+        let arguments: Vec<OsString> = arguments.collect();
+        let names_it = |argument: &OsString| {
+            let text = argument.to_string_lossy();
+            text == "--prometheus" || text.starts_with("--prometheus=")
+        };
+        arguments.iter().any(names_it).then_some(Self { arguments })
+    }
+}
+
+/// Runs the operator's program with these words before the arguments.
 pub(crate) fn run(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
-    let program = program();
+    become_program(PROGRAM, PROGRAM, words, handed_on)
+}
+
+/// Runs the program that times the operator.
+pub(crate) fn run_bench(handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(BENCH, "homeostat-testbed", &[], handed_on)
+}
+
+/// Runs a program in place of this process where the system can do that: signals and exit codes
+/// are then its own.
+fn become_program(
+    name: &str,
+    package: &str,
+    words: &[&str],
+    handed_on: &HandedOn,
+) -> anyhow::Result<Ending> {
+    let program = beside_or_in_path(name);
     let mut command = Command::new(&program);
     command.args(words).args(&handed_on.arguments);
     #[cfg(unix)]
@@ -36,7 +68,7 @@ pub(crate) fn run(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending
     };
     if error.kind() == std::io::ErrorKind::NotFound {
         bail!(
-            "{PROGRAM} is not installed: build it with `cargo build --release -p {PROGRAM}`, and \
+            "{name} is not installed: build it with `cargo build --release -p {package}`, and \
              leave it beside homeostat or in PATH"
         );
     }
@@ -44,7 +76,7 @@ pub(crate) fn run(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending
 }
 
 /// The program beside this one, else whatever PATH has.
-fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+fn beside_or_in_path(name: &str) -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(name));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name))
 }

@@ -99,7 +99,7 @@ struct PlayOptions {
 /// requests, the same seeds.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v1-seed1"
+    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v1-seed1\n\nThe history of a workload on Kubernetes is played by\n  homeostat replay --prometheus URL --last 7d deploy/NAME      (--prometheus URL --help says more)"
 )]
 pub(crate) struct ReplayArguments {
     /// The run folder of a simulation.

@@ -21,6 +21,23 @@ fn help_teaches_with_examples() {
 }
 
 #[test]
+fn a_replay_that_names_a_prometheus_is_of_a_cluster_and_any_other_of_a_simulation() {
+    let place = Workplace::new();
+    for words in ["replay --prometheus http://localhost:9090 --help", "replay --prometheus= --help"]
+    {
+        let help = place.call(words);
+        let is_handed_on = help.stdout.contains("The replay is open loop")
+            || help.stderr.contains("homeostat-operator is not installed");
+        assert!(is_handed_on, "{words}: {}{}", help.stdout, help.stderr);
+    }
+    let help = place.done("replay --help");
+    assert!(help.contains("The run folder of a simulation"), "{help}");
+    assert!(help.contains("homeostat replay --prometheus URL --last 7d"), "{help}");
+    let refused = place.call("replay nowhere --policy hpa");
+    assert!(refused.stderr.contains("nowhere"), "{}", refused.stderr);
+}
+
+#[test]
 fn training_leaves_a_complete_run_folder() {
     let place = Workplace::new();
     place.done(&format!("{SHORT} --run-dir run --csv --tensorboard"));

@@ -278,7 +278,7 @@ fn over_tls_the_token_of_a_file_or_of_the_environment_lets_in() {
         assert!(errors.contains(expect), "{errors}");
         assert!(!errors.contains(SECRET), "{errors}");
     };
-    refused(command("wrong", "--tls-ca cert.pem --token-file wrong"), "not the coordinator's");
+    refused(command("wrong", "--tls-ca cert.pem --token-file wrong"), "not the right one");
     refused(command("none", "--tls-ca cert.pem"), "asks for a token");
     let stranger = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     place.write("stranger.pem", stranger.cert.pem());
@@ -312,7 +312,7 @@ fn wrong_calls_are_refused_with_the_way_out() {
     let agent = "agent --name a --coordinator";
     check(&format!("{agent} http://10.0.0.1:7700"), 2, "neither TLS nor a token");
     check(&format!("{agent} https://10.0.0.1:7700 --token-file token"), 2, "--tls-ca");
-    check(&format!("{agent} 127.0.0.1:7700"), 2, "is no address of a coordinator");
+    check(&format!("{agent} 127.0.0.1:7700"), 2, "is no address of a server");
     check("agent --name a/b --coordinator http://127.0.0.1:7700", 2, "is no name of an agent");
     let here = format!("{agent} http://127.0.0.1:7700");
     check(&format!("{here} --env faas/course-v1"), 2, "choose faas/function-v1 or faas/shared-v1");

@@ -129,7 +129,10 @@ fn a_fresh_start_takes_nothing_away_before_the_window_is_over() {
     let mut hpa = hpa(50);
     assert_eq!(replicas_of(&mut hpa, &observation(0, 10, 0.05)), 10.0);
     let words = words_of(&mut hpa, &observation(299, 10, 0.05));
-    assert!(words.ends_with("10 instead of 1 replica: stabilised over 300s"), "{words}");
+    assert!(
+        words.ends_with("10 instead of 1 replica: the stabilisation window of 5m holds"),
+        "{words}"
+    );
     assert_eq!(replicas_of(&mut hpa, &observation(300, 10, 0.05)), 1.0);
 }
 

@@ -20,7 +20,7 @@ fn the_number_is_the_horizontal_autoscalers_at_the_level_of_the_objective() {
     assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.75)), 10.0);
     assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.9)), 13.0);
     let words = words_of(&mut joint(), &observation(0, 10, 0.9));
-    assert!(words.contains("replicas may be 71% full; "), "{words}");
+    assert!(words.contains("replicas should use 71% of the CPU that they request; "), "{words}");
     assert!(words.contains("CPU use 90% against a target of 71% asks for 13 replicas"), "{words}");
 }
 
@@ -60,8 +60,21 @@ fn a_level_that_was_set_is_not_learnt() {
     let mut joint = config.build().unwrap();
     for latency in [100, 5000] {
         let words = words_of(&mut joint, &at_latency(0, latency));
-        assert!(words.starts_with("replicas may be 50% full; "), "{words}");
+        assert!(
+            words.starts_with("replicas should use 50% of the CPU that they request; "),
+            "{words}"
+        );
     }
+}
+
+#[test]
+fn without_an_objective_the_level_stays_and_nobody_speaks_of_requests() {
+    let config = JointConfig { has_objective: false, ..JointConfig::default() };
+    let mut joint = config.build().unwrap();
+    let silent = Observation { latency: None, ..observation(0, 10, 0.7) };
+    let words = words_of(&mut joint, &silent);
+    assert!(words.starts_with("no objective is set, so use alone decides; "), "{words}");
+    assert_eq!(joint.fill(), Fraction::from_percent(70));
 }
 
 /// An hour at constant use, on a clock on which a day is a minute.

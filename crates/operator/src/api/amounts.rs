@@ -62,7 +62,9 @@ pub fn cpu_quantity(cpu: Millicores) -> Quantity {
 /// Memory as Kubernetes writes it, rounded up to whole mebibytes: nobody wants to read bytes.
 pub fn memory_quantity(memory: Bytes) -> Quantity {
     const MIB: u64 = 1 << 20;
-    Quantity(format!("{}Mi", memory.bytes().div_ceil(MIB)))
+    let mebibytes = Bytes::from_mib(memory.bytes().div_ceil(MIB));
+    // Zero has no unit of its own.
+    Quantity(if mebibytes == Bytes::ZERO { "0Mi".to_owned() } else { mebibytes.to_string() })
 }
 
 /// The number of a quantity, in its unit.
@@ -165,5 +167,8 @@ mod tests {
         assert_eq!(cpu_quantity(Millicores::new(250)).0, "250m");
         assert_eq!(cpu_quantity(Millicores::new(2000)).0, "2");
         assert_eq!(memory_quantity(Bytes::new((384 << 20) - 5)).0, "384Mi");
+        assert_eq!(memory_quantity(Bytes::new((2 << 30) - 5)).0, "2Gi");
+        assert_eq!(memory_quantity(Bytes::new(1300 << 20)).0, "1300Mi");
+        assert_eq!(memory_quantity(Bytes::ZERO).0, "0Mi");
     }
 }

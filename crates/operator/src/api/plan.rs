@@ -11,9 +11,9 @@ use homeostat_decide::{
 use super::amounts::{NotAnAmount, cores, duration, memory_bytes};
 use super::spec::{
     Behavior, CanaryPolicy, ContainerConstraints, ContainerMode, ControlledResource, Day,
-    DisruptionLimits, ExternalRef, MaintenanceWindow, MetricGoal, Mode, MultidimPodAutoscalerSpec,
-    PolicyFileRef, RecommenderName, RecommenderRef, ResourceAmounts, ScaleTargetRef,
-    ScalingRuleKind, ScalingRules, SelectPolicy, SloGoal, UpdateMode,
+    DisruptionLimits, LearnerActions, MaintenanceWindow, MetricGoal, Mode,
+    MultidimPodAutoscalerSpec, PolicyFileRef, RecommenderName, RecommenderRef, ResourceAmounts,
+    ScaleTargetRef, ScalingRuleKind, ScalingRules, SelectPolicy, SloGoal, UpdateMode,
 };
 
 /// What is wrong with a spec: the field, the value, and what it should be.
@@ -172,8 +172,8 @@ pub enum Recommender {
     HpaVpa,
     /// A policy file.
     Policy(PolicyFileRef),
-    /// Over gRPC, with the time it may take.
-    External(ExternalRef, SimDuration),
+    /// A learner over gRPC: what it answers with, and the time it may take.
+    External(LearnerActions, SimDuration),
 }
 
 impl Recommender {
@@ -464,6 +464,11 @@ fn read_time(field: &str, text: &str) -> Result<u32> {
         .ok_or_else(|| PlanError::new(field, format!("{text:?} is no time of day, such as 02:30")))
 }
 
+/// A learner that is given no time is none.
+const LEAST_TIMEOUT: SimDuration = SimDuration::from_millis(10);
+/// The object is not looked at while its learner thinks.
+const MOST_TIMEOUT: SimDuration = SimDuration::from_secs(60);
+
 fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
     let field = "spec.recommenders";
     let given = match recommenders {
@@ -493,10 +498,14 @@ fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
             Recommender::Policy(given.policy_file.clone().ok_or_else(|| missing("policyFile"))?)
         }
         RecommenderName::External => {
-            let external = given.external.clone().ok_or_else(|| missing("external"))?;
-            let timeout =
-                read_duration(&format!("{field}[0].external.timeout"), &external.timeout)?;
-            Recommender::External(external, timeout)
+            let external = given.external.clone().unwrap_or_default();
+            let field = format!("{field}[0].external.timeout");
+            let timeout = read_duration(&field, &external.timeout)?;
+            if !(LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&timeout) {
+                let problem = format!("{} is not between 10ms and 1m", external.timeout);
+                return Err(PlanError::new(field, problem));
+            }
+            Recommender::External(external.actions, timeout)
         }
     })
 }
@@ -570,8 +579,10 @@ mod tests {
             "named twice",
         );
         check(
-            |spec| spec["recommenders"] = json!([{"name": "external"}]),
-            "spec.recommenders[0].external",
+            |spec| {
+                spec["recommenders"] = json!([{"name": "external", "external": {"timeout": "2m"}}])
+            },
+            "spec.recommenders[0].external.timeout",
             "missing",
         );
         check(

@@ -524,7 +524,8 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
-/// Who recommends: at most one of `policyFile` and `external`, for the recommenders of that name.
+/// Who recommends: at most one of `policyFile` and `external`, for the recommenders `policy` and
+/// `external`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecommenderRef {
@@ -534,7 +535,7 @@ pub struct RecommenderRef {
     /// Where the policy file of `policy` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_file: Option<PolicyFileRef>,
-    /// Where the recommender of `external` listens.
+    /// What the recommender `external` answers with, and how fast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalRef>,
 }
@@ -569,24 +570,39 @@ pub struct PolicyFileRef {
     pub key: String,
 }
 
-/// An external recommender.
+/// An external recommender: a learner that connects to the operator and acts in the workload as
+/// it would in a simulated world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalRef {
-    /// Its address, such as `https://learner.ml.svc:7443`. Without TLS on loopback only.
-    #[schemars(regex(pattern = r"^https?://[^\s]+$"))]
-    pub address: String,
-    /// Secret of the same namespace with `token` and, if it has its own authority, `ca.crt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
-    /// How long it may take to answer.
+    /// What it answers with: `Steps` (one step of one dimension, as `faas/function-v1` takes
+    /// them) or `Allocation` (pods, and cores and GiB of each).
+    #[serde(default)]
+    pub actions: LearnerActions,
+    /// How long it may take to answer; after that `joint` recommends in its place.
     #[serde(default = "ExternalRef::default_timeout")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub timeout: String,
 }
 
+/// What a learner answers with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LearnerActions {
+    /// One step of one dimension.
+    #[default]
+    Steps,
+    /// Pods, and cores and GiB of each.
+    Allocation,
+}
+
 impl ExternalRef {
     fn default_timeout() -> String {
         "2s".to_owned()
+    }
+}
+
+impl Default for ExternalRef {
+    fn default() -> Self {
+        Self { actions: LearnerActions::default(), timeout: Self::default_timeout() }
     }
 }

@@ -5,6 +5,7 @@ mod capabilities;
 mod pods;
 mod selector;
 mod targets;
+mod workloads;
 
 pub use capabilities::Capabilities;
 pub use pods::{
@@ -13,3 +14,6 @@ pub use pods::{
 };
 pub use selector::{SelectorError, read_selector, selects};
 pub use targets::{Scaled, TargetError, Targets};
+pub use workloads::{
+    HpaBounds, Workload, horizontal_autoscalers, pods, pods_of_workload, workloads,
+};

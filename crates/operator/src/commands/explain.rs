@@ -1,11 +1,8 @@
 //! `explain` and `history`: one object in words.
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
-use homeostat_operator::api::MultidimPodAutoscaler;
-use homeostat_operator::people::{explain, history};
+use homeostat_operator::people::{explain, history, json};
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 
 /// Arguments of `explain` and `history`.
 #[derive(Args)]
@@ -38,26 +35,18 @@ pub(crate) enum Question {
 
 pub(super) async fn run(arguments: &ExplainArguments, question: Question) -> anyhow::Result<()> {
     let client = super::client().await?;
-    let api: Api<MultidimPodAutoscaler> = match &arguments.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::default_namespaced(client),
-    };
-    let name = &arguments.name;
-    let found = api.get_opt(name).await.context("failed to ask the cluster")?;
-    let object = found.with_context(|| {
-        let namespace = arguments.namespace.as_deref().unwrap_or("the current namespace");
-        format!("there is no MultidimPodAutoscaler {name:?} in {namespace}; see kubectl get mpa -A")
-    })?;
+    let namespace = arguments.namespace.as_deref().unwrap_or(client.default_namespace());
+    let object = super::object(&client, namespace, &arguments.name).await?;
     let now = Timestamp::now();
     match (arguments.output, question) {
         (Output::Text, Question::Explain) => print!("{}", explain(&object, now)),
         (Output::Text, Question::History) => print!("{}", history(&object, now)),
         (Output::Json, Question::Explain) => {
-            println!("{}", serde_json::to_string_pretty(&object.status)?);
+            println!("{}", json(&object.status)?);
         }
         (Output::Json, Question::History) => {
             let decisions = object.status.map(|status| status.decisions).unwrap_or_default();
-            println!("{}", serde_json::to_string_pretty(&decisions)?);
+            println!("{}", json(&decisions)?);
         }
     }
     Ok(())

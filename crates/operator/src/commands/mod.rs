@@ -2,9 +2,18 @@
 
 mod crd;
 mod explain;
+mod manifests;
+mod named;
+mod progress;
+mod prometheus;
+mod recommend;
+mod replay;
 mod run;
+mod wanted;
 
+use anyhow::Context;
 use clap::Subcommand;
+use homeostat_operator::api::MultidimPodAutoscaler;
 
 /// What to do.
 #[derive(Subcommand)]
@@ -13,10 +22,16 @@ pub(crate) enum Command {
     Run(Box<run::RunArguments>),
     /// Print the definitions of the objects, to be applied before anything else.
     Crd,
+    /// Print everything that is installed in a cluster, for `kubectl apply`.
+    Manifests(manifests::ManifestsArguments),
     /// Say why an object is as it is: recommendation, reasons, what HPA and VPA would do, inputs.
     Explain(explain::ExplainArguments),
     /// Show the last decisions about an object.
     History(explain::ExplainArguments),
+    /// Say once what workloads should have, without anything installed: a table, JSON or patches.
+    Recommend(Box<recommend::RecommendArguments>),
+    /// Play the recorded history of a workload: what would have been, beside what was.
+    Replay(Box<replay::ReplayArguments>),
 }
 
 impl Command {
@@ -24,15 +39,39 @@ impl Command {
         match self {
             Self::Run(arguments) => run::run(&arguments).await,
             Self::Crd => crd::run(),
+            Self::Manifests(arguments) => manifests::run(arguments),
             Self::Explain(arguments) => explain::run(&arguments, explain::Question::Explain).await,
             Self::History(arguments) => explain::run(&arguments, explain::Question::History).await,
+            Self::Recommend(arguments) => recommend::run(&arguments).await,
+            Self::Replay(arguments) => replay::run(&arguments).await,
         }
+    }
+}
+
+/// An object by its name. One that is not there, and a cluster without any, are told apart.
+pub(crate) async fn object(
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<MultidimPodAutoscaler> {
+    let api: kube::Api<MultidimPodAutoscaler> = kube::Api::namespaced(client.clone(), namespace);
+    match api.get(name).await {
+        Ok(object) => Ok(object),
+        // The server says NotFound of an object, and less of a kind that it does not know.
+        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+            anyhow::bail!(
+                "there is no MultidimPodAutoscaler {name:?} in {namespace}; see kubectl get mpa -A"
+            )
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => anyhow::bail!(
+            "the cluster has no definition of MultidimPodAutoscaler: see homeostat operator crd"
+        ),
+        Err(error) => Err(error).context("failed to ask the cluster"),
     }
 }
 
 /// A client of the cluster that `KUBECONFIG`, the usual file or the pod itself names.
 pub(crate) async fn client() -> anyhow::Result<kube::Client> {
-    use anyhow::Context;
     // Several parts bring TLS along; they shall agree on one way to do it.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     kube::Client::try_default()

@@ -1,36 +1,35 @@
 //! `run`: the controllers and the webhook.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_operator::api::duration;
 use homeostat_operator::controllers::Options;
+use homeostat_operator::learn::LearnerPort;
 use homeostat_operator::lease::LeaseConfig;
-use homeostat_operator::measure::{Prometheus, PrometheusAddress, TrustConfig};
+use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
 use homeostat_operator::webhook::KeeperConfig;
+use homeostat_wire::Token;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
+use super::prometheus::{PrometheusArguments, time};
+
+/// Where the webhook is served if nothing else is said.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
+
 /// Arguments of `run`.
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// Prometheus server for objectives and queries, such as http://prometheus.monitoring:9090.
-    #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
-    prometheus: Option<String>,
-    /// File with a bearer token for the Prometheus server.
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
-    prometheus_token_file: Option<std::path::PathBuf>,
-    /// File with the certificate of the Prometheus server's authority, as PEM.
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
-    prometheus_ca_file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    prometheus: PrometheusArguments,
     /// Time between two looks at every object.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     interval: SimDuration,
@@ -55,9 +54,10 @@ pub(crate) struct RunArguments {
     /// Lead without asking: for a single copy outside a cluster.
     #[arg(long)]
     no_leader_election: bool,
-    /// Where the webhook, health and metrics are served with TLS.
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
-    listen: SocketAddr,
+    /// Where the webhook, health and metrics are served with TLS; 0.0.0.0:8443 if there is a
+    /// webhook, nowhere without one.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// Where health, metrics and /loglevel are served without TLS, on loopback.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen_plain: SocketAddr,
@@ -70,6 +70,13 @@ pub(crate) struct RunArguments {
     /// Do not serve the webhook: pods start with what their template says.
     #[arg(long)]
     no_webhook: bool,
+    /// Where learners of objects with the recommender `external` connect by gRPC: with TLS by
+    /// the webhook's certificate and a token, or without both on loopback. Nowhere by default.
+    #[arg(long, value_name = "ADDRESS")]
+    listen_learners: Option<SocketAddr>,
+    /// File with the token that learners must show.
+    #[arg(long, value_name = "FILE", requires = "listen_learners")]
+    learner_token_file: Option<std::path::PathBuf>,
     /// What is logged: error, warn, info, debug or trace, or a filter such as
     /// info,homeostat_operator=debug. Can be changed later by PUT /loglevel.
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
@@ -77,14 +84,6 @@ pub(crate) struct RunArguments {
     /// Log as JSON, one object on a line.
     #[arg(long)]
     log_json: bool,
-}
-
-fn time(text: &str) -> Result<SimDuration, String> {
-    match duration(text) {
-        Ok(time) if time > SimDuration::ZERO => Ok(time),
-        Ok(_) => Err("it must be above 0".to_owned()),
-        Err(refused) => Err(refused.to_string()),
-    }
 }
 
 fn std_duration(time: SimDuration) -> Duration {
@@ -97,7 +96,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let options = Options {
         interval: std_duration(arguments.interval),
         checkpoint_interval: std_duration(arguments.checkpoint_interval),
-        prometheus: prometheus(arguments)?,
+        prometheus: arguments.prometheus.server(Duration::from_secs(5))?,
         only_namespace: arguments.only_namespace.clone(),
         trust: TrustConfig {
             most_age: arguments.stale_after,
@@ -118,7 +117,9 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let config = RunConfig {
         options,
         lease,
-        webhook: (!arguments.no_webhook).then_some((arguments.listen, keeper)),
+        listen: arguments.listen.or((!arguments.no_webhook).then_some(LISTEN)),
+        webhook: (!arguments.no_webhook).then_some(keeper),
+        learners: learners(arguments)?,
         plain: Some(arguments.listen_plain),
         log_level,
     };
@@ -126,30 +127,17 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn prometheus(arguments: &RunArguments) -> anyhow::Result<Option<Prometheus>> {
-    let Some(url) = &arguments.prometheus else { return Ok(None) };
-    let read = |path: &std::path::PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {
+    let Some(address) = arguments.listen_learners else { return Ok(None) };
+    let token = match &arguments.learner_token_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read {}", path.display()))?;
+            Some(Token::new(&text)?)
+        }
+        None => None,
     };
-    let token = arguments.prometheus_token_file.as_ref().map(read).transpose()?;
-    let authority = arguments.prometheus_ca_file.as_ref().map(read).transpose()?;
-    let address = PrometheusAddress {
-        url: url.clone(),
-        authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
-        token: token.map(|token| token.trim().to_owned()),
-        timeout: Duration::from_secs(5),
-    };
-    Ok(Some(Prometheus::new(&address)?))
-}
-
-fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
-    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
-    let found = CertificateDer::pem_slice_iter(pem.as_bytes())
-        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
-        .collect::<Result<Vec<_>, _>>()
-        .context("--prometheus-ca-file holds no certificate")?;
-    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file holds no certificate");
-    Ok(found)
+    Ok(Some(LearnerPort { address, token }))
 }
 
 /// Names of copies differ by host and process.

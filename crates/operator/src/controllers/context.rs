@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
+use crate::learn::Learners;
 use crate::lease::Leadership;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
@@ -76,6 +77,8 @@ pub struct Options {
     pub only_namespace: Option<String>,
     /// Whether pods are sized when they start.
     pub has_webhook: bool,
+    /// Whether learners are listened to.
+    pub has_learners: bool,
 }
 
 impl Default for Options {
@@ -88,6 +91,7 @@ impl Default for Options {
             concurrency: 16,
             only_namespace: None,
             has_webhook: true,
+            has_learners: false,
         }
     }
 }
@@ -106,6 +110,8 @@ pub struct Context {
     pub targets: Targets,
     /// Whether this copy leads.
     pub leads: Leadership,
+    /// Learners that act in objects of the cluster.
+    pub learners: Arc<Learners>,
     /// What is counted.
     pub telemetry: Arc<Telemetry>,
     /// Who may ask the API server now.
@@ -133,6 +139,10 @@ impl Context {
             targets: Targets::new(client.clone()),
             turns: Semaphore::new(options.concurrency),
             questions: Semaphore::new(options.concurrency),
+            learners: Arc::new(Learners::new(
+                options.has_learners.then_some(options.interval),
+                leads.clone(),
+            )),
             capabilities: RwLock::new(Arc::new(capabilities)),
             are_caches_ready: AtomicBool::new(false),
             client,

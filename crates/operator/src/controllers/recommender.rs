@@ -21,6 +21,7 @@ use crate::api::{
     Recommender as PlanRecommender,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
+use crate::learn::{Advice, Moment, PolicyFile};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
 use crate::telemetry::Outage;
 
@@ -46,11 +47,15 @@ pub struct Recommender {
     slots: Slots<Slot>,
     /// None before the first pass.
     surroundings: RwLock<Option<Arc<Surroundings>>>,
+    /// Who looks around now: others wait and see what was seen.
+    looking_around: tokio::sync::Mutex<()>,
 }
 
 /// What one look at the cluster gives for all objects.
 #[derive(Default)]
 struct Surroundings {
+    /// The namespaces in which there were objects.
+    namespaces: BTreeSet<String>,
     usage: Usage,
     others: OtherAutoscalers,
 }
@@ -61,6 +66,7 @@ struct Slot {
     /// Of which object and which version of its spec.
     of: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
+    policy_file: Option<PolicyFile>,
     looked_at: Option<SimTime>,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
@@ -71,7 +77,12 @@ struct Slot {
 impl Recommender {
     /// One that remembers nothing yet.
     pub fn new(ctx: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { ctx, slots: Slots::default(), surroundings: RwLock::default() })
+        Arc::new(Self {
+            ctx,
+            slots: Slots::default(),
+            surroundings: RwLock::default(),
+            looking_around: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Looks at objects for as long as the program runs.
@@ -106,14 +117,7 @@ impl Recommender {
         let started = Instant::now();
         let keys: Vec<Key> =
             self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
-        let namespaces: BTreeSet<String> =
-            keys.iter().map(|(namespace, _)| namespace.clone()).collect();
-        let surroundings = Surroundings {
-            usage: Usage::of(&self.ctx, &namespaces).await,
-            others: OtherAutoscalers::of(&self.ctx).await,
-        };
-        *self.surroundings.write().expect("nobody panics while holding it") =
-            Some(Arc::new(surroundings));
+        self.look_around().await;
         self.slots.retain(|key| {
             let is_there = self.ctx.object(key).is_some();
             if !is_there {
@@ -121,6 +125,7 @@ impl Recommender {
             }
             is_there
         });
+        self.ctx.learners.retain(|key| self.ctx.object(key).is_some());
         let objects = keys.len();
         let looks = keys.into_iter().map(|key| {
             let this = self.clone();
@@ -147,6 +152,38 @@ impl Recommender {
 
     fn forget(&self) {
         self.slots.retain(|_| false);
+        self.ctx.telemetry.forget_all();
+    }
+
+    /// Asks once for what all objects need.
+    async fn look_around(&self) {
+        let objects = self.ctx.objects.state();
+        let namespaces: BTreeSet<String> =
+            objects.iter().map(|object| key_of(&**object).0).collect();
+        let surroundings = Surroundings {
+            usage: Usage::of(&self.ctx, &namespaces).await,
+            others: OtherAutoscalers::of(&self.ctx).await,
+            namespaces,
+        };
+        *self.surroundings.write().expect("nobody panics while holding it") =
+            Some(Arc::new(surroundings));
+    }
+
+    /// What is known around an object. The first object of a namespace is not looked at with
+    /// what was asked before it: use would seem to be silent.
+    async fn surroundings_of(&self, (namespace, _): &Key) -> Option<Arc<Surroundings>> {
+        let known = || self.surroundings.read().expect("nobody panics while holding it").clone();
+        // The first pass looks at everything.
+        let is_known = |around: &Arc<Surroundings>| around.namespaces.contains(namespace);
+        let around = known()?;
+        if is_known(&around) {
+            return Some(around);
+        }
+        let _turn = self.looking_around.lock().await;
+        if !known().as_ref().is_some_and(is_known) {
+            self.look_around().await;
+        }
+        known()
     }
 
     async fn look(&self, key: &Key) {
@@ -156,10 +193,7 @@ impl Recommender {
     }
 
     async fn look_at(&self, key: &Key) {
-        let surroundings =
-            self.surroundings.read().expect("nobody panics while holding it").clone();
-        // The first pass looks at everything; before it, use would seem to be silent.
-        let Some(surroundings) = surroundings else { return };
+        let Some(surroundings) = self.surroundings_of(key).await else { return };
         let slot = self.slots.of(key);
         let mut slot = slot.lock().await;
         let Some(guarded) = self.ctx.object(key) else { return };
@@ -194,6 +228,7 @@ impl Recommender {
                     }
                     Err(refused) => about.refused(&refused),
                 };
+                self.ctx.telemetry.looked_at(key, object, &status);
                 self.write(object, &mut slot, status, about.now).await;
                 self.tell_of_outage(object, &mut slot, outage).await;
             }
@@ -239,7 +274,11 @@ impl Recommender {
         );
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
-        let outcome = engine.recommend(&inputs, pause).ok_or_else(|| {
+        let advice = match engine.show(&inputs) {
+            Some(moment) => self.advice(object, &plan, &mut slot.policy_file, moment, now).await,
+            None => None,
+        };
+        let outcome = engine.recommend(&inputs, pause, advice.as_ref()).ok_or_else(|| {
             let message = format!("{:?} has no pods to learn from yet", plan.target.name);
             Refused::new(ConditionReason::NoPods, message)
         })?;
@@ -268,14 +307,7 @@ impl Recommender {
             return Ok(());
         }
         let unavailable = |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
-        if matches!(plan.recommender, PlanRecommender::Policy(_) | PlanRecommender::External(..)) {
-            let name = plan.recommender.name();
-            let why = format!(
-                "spec.recommenders: {name:?} cannot be used by this version yet; use joint or hpa+vpa"
-            );
-            return Err(unavailable(why));
-        }
-        let mut engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+        let mut engine = Engine::new(plan.clone(), self.ctx.options.trust)
             .map_err(|error| unavailable(error.to_string()))?;
         // Taken out first: an engine is not looked at by two, and does not wait for servers.
         let before = slot.engine.take().map(|before| {
@@ -293,12 +325,42 @@ impl Recommender {
             // What was remembered no longer fits: better to begin anew than not at all.
             let note = format!("what was remembered cannot be read, beginning anew: {error}");
             self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
-            engine = Engine::new(plan.clone(), self.ctx.options.trust, None)
+            engine = Engine::new(plan.clone(), self.ctx.options.trust)
                 .map_err(|error| unavailable(error.to_string()))?;
         }
         slot.engine = Some(engine);
         slot.of = of;
         Ok(())
+    }
+
+    /// What a recommender that learns says of a moment; none for those that do not.
+    async fn advice(
+        &self,
+        object: &MultidimPodAutoscaler,
+        plan: &Plan,
+        policy_file: &mut Option<PolicyFile>,
+        moment: Moment,
+        now: SimTime,
+    ) -> Option<Advice> {
+        match &plan.recommender {
+            PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
+            PlanRecommender::Policy(at) => {
+                if policy_file.as_ref().is_none_or(|file| file.at() != at) {
+                    *policy_file = Some(PolicyFile::new(at.clone()));
+                }
+                let file = policy_file.as_mut().expect("it was made above");
+                let namespace = object.namespace().unwrap_or_default();
+                file.refresh(&self.ctx.client, &namespace, now).await;
+                Some(file.advise(&moment.state))
+            }
+            PlanRecommender::External(actions, timeout) => {
+                let patience = std::time::Duration::from_nanos(timeout.nanos());
+                match self.ctx.learners.desk(&key_of(object), *actions, patience) {
+                    Ok(desk) => Some(desk.ask(moment, *timeout).await),
+                    Err(nobody) => Some(Advice::Unavailable { why: nobody.to_string() }),
+                }
+            }
+        }
     }
 
     async fn pause(&self, object: &MultidimPodAutoscaler) -> Option<Pause> {
@@ -352,16 +414,20 @@ impl Recommender {
             let turned = before.is_none_or(|before| {
                 before.status != condition.status || before.reason != condition.reason
             });
-            self.ctx.telemetry.condition(&key_of(object), condition);
+            self.ctx.telemetry.condition(&key_of(object), condition, turned);
             // To be limited is everyday life, of which only a change taken back is worth a word;
             // a mode is what people chose.
             let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
                 && condition.reason != ConditionReason::Reverted.to_string()
                 || condition.reason == ConditionReason::NotInMode.to_string();
-            let is_good_from_the_start = before.is_none() && condition.status != "False";
+            let is_good_from_the_start = before.is_none()
+                && condition.status != "False"
+                && condition.reason != ConditionReason::RecommenderUnavailable.to_string();
             if turned && !is_everyday && !is_good_from_the_start {
                 let note = format!("{}: {}", condition.type_, condition.message);
-                let is_warning = condition.status == "False";
+                let stands_in = condition.type_ == ConditionType::Ready.to_string()
+                    && condition.reason != ConditionReason::AsPlanned.to_string();
+                let is_warning = condition.status == "False" || stands_in;
                 self.ctx.tell(object, is_warning, &condition.reason, &note).await;
             }
         }
@@ -395,8 +461,9 @@ impl Recommender {
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
         let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
-        // It goes with its object.
-        let owner: Option<OwnerReference> = object.controller_owner_ref(&());
+        // It goes with its object. It does not hold the object up: that would take the right to
+        // change finalizers on clusters that check it.
+        let owner: Option<OwnerReference> = object.owner_ref(&());
         checkpoint.metadata = ObjectMeta {
             name: Some(object.name_any()),
             owner_references: owner.map(|owner| vec![owner]),

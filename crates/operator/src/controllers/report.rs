@@ -94,14 +94,17 @@ impl About<'_> {
     }
 
     fn conditions(&self, plan: &Plan, outcome: &Outcome) -> Vec<Condition> {
-        let mut message = format!("{} recommends", plan.recommender.name());
+        let name = plan.recommender.name();
+        let (reason, mut message) = match &outcome.absence {
+            None => (ConditionReason::AsPlanned, format!("{name} recommends")),
+            Some(absence) => (absence.reason, format!("{name}: {}", absence.words)),
+        };
         if let Some(Outage { ended, lasted }) = self.outage {
             let (seconds, ended) = (lasted.as_secs(), ended.strftime("%H:%M:%S"));
             let words = format!("; the API server did not answer for {seconds}s until {ended} UTC");
             message.push_str(&words);
         }
-        let as_planned = ConditionReason::AsPlanned;
-        let ready = self.condition(ConditionType::Ready, Some(true), as_planned, &message);
+        let ready = self.condition(ConditionType::Ready, Some(true), reason, &message);
         let metrics = self.metrics_fresh(outcome);
         let unlimited = if outcome.is_limited {
             let words = outcome.reasons.join("; ");

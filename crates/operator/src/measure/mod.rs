@@ -8,7 +8,7 @@ mod sudden_zero;
 mod trust;
 
 pub use pod_metrics::{PodUse, pod_metrics};
-pub use prometheus::{AddressError, Prometheus, PrometheusAddress};
+pub use prometheus::{AddressError, LabelledSeries, Prometheus, PrometheusAddress};
 pub use reading::{Problem, Reading, Source};
 pub use sudden_zero::SuddenZero;
 pub use trust::{Trust, TrustConfig, TrustMemory, Verdict};

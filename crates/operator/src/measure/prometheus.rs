@@ -1,5 +1,6 @@
 //! Questions to a Prometheus server.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,10 @@ pub enum AddressError {
         url: String,
     },
     /// No client could be made for it.
-    #[error("no connection to {url} can be made: {why}")]
+    #[error(
+        "no connection to {url} can be made: {why}; if its authority is not known here, give \
+         --prometheus-ca-file"
+    )]
     Unusable {
         /// What was given.
         url: String,
@@ -56,19 +60,28 @@ pub enum AddressError {
 }
 
 impl Prometheus {
-    /// A server at an address; nothing is asked yet.
-    pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
+    /// Whether an address is one.
+    pub fn check(address: &PrometheusAddress) -> Result<http::Uri, AddressError> {
         let url = address.url.trim_end_matches('/');
         let refused = || AddressError::NotAnAddress { url: url.to_owned() };
         let uri: http::Uri = url.parse().map_err(|_| refused())?;
         if uri.host().is_none() || !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(refused());
         }
+        Ok(uri)
+    }
+
+    /// A server at an address; nothing is asked yet.
+    pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
+        let uri = Self::check(address)?;
+        let is_plain = uri.scheme_str() == Some("http");
+        let url = address.url.trim_end_matches('/');
         let prefix = uri.path().trim_end_matches('/').to_owned();
         // The client of the cluster speaks TLS, knows tokens and keeps connections: it does
         // for any other server as well.
         let mut config = Config::new(uri);
-        if !address.authorities.is_empty() {
+        // Without TLS no authority is needed, and an image without files has none.
+        if !address.authorities.is_empty() || is_plain {
             config.root_cert = Some(address.authorities.clone());
         }
         config.auth_info.token = address.token.clone().map(Into::into);
@@ -93,6 +106,22 @@ impl Prometheus {
         to: SimTime,
         step: Duration,
     ) -> Result<Vec<(SimTime, f64)>, Problem> {
+        let mut all = self.range_by_labels(query, from, to, step).await?;
+        match all.len() {
+            0 => Err(Problem::Missing { source: Source::Prometheus }),
+            1 => Ok(all.remove(0).points),
+            series => Err(Problem::Ambiguous { series }),
+        }
+    }
+
+    /// Every series of numbers between two times, a number at each step.
+    pub async fn range_by_labels(
+        &self,
+        query: &str,
+        from: SimTime,
+        to: SimTime,
+        step: Duration,
+    ) -> Result<Vec<LabelledSeries>, Problem> {
         let time = |time: SimTime| format!("{:.3}", time.nanos() as f64 / 1e9);
         let (start, end) = (time(from), time(to));
         let step = format!("{:.3}", step.as_secs_f64());
@@ -140,6 +169,15 @@ impl Prometheus {
     }
 }
 
+/// A series with its labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledSeries {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its numbers, in the order of time.
+    pub points: Vec<(SimTime, f64)>,
+}
+
 /// The first line of a message, and not too much of it: it goes into the status.
 fn brief(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
@@ -175,6 +213,8 @@ struct Matrix {
 
 #[derive(Deserialize)]
 struct Series {
+    #[serde(default)]
+    metric: BTreeMap<String, String>,
     values: Vec<Sample>,
 }
 
@@ -203,13 +243,15 @@ fn read_instant(text: &str) -> Result<Reading, Problem> {
     Ok(Reading { value, at, source: Source::Prometheus })
 }
 
-fn read_range(text: &str) -> Result<Vec<(SimTime, f64)>, Problem> {
-    let mut matrix: Matrix = data(text)?;
-    match matrix.result.len() {
-        0 => Err(Problem::Missing { source: Source::Prometheus }),
-        1 => matrix.result.remove(0).values.iter().map(number).collect(),
-        series => Err(Problem::Ambiguous { series }),
-    }
+fn read_range(text: &str) -> Result<Vec<LabelledSeries>, Problem> {
+    let matrix: Matrix = data(text)?;
+    let series = |Series { metric, values }: Series| {
+        Ok(LabelledSeries {
+            labels: metric,
+            points: values.iter().map(number).collect::<Result<_, Problem>>()?,
+        })
+    };
+    matrix.result.into_iter().map(series).collect()
 }
 
 fn number((seconds, value): &Sample) -> Result<(SimTime, f64), Problem> {
@@ -256,12 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_one_series() {
+    fn a_range_keeps_labels_and_whatever_is_no_number() {
         let text = r#"{"data":{"resultType":"matrix","result":[
-            {"metric":{},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
-        let points = read_range(text).expect("one series");
-        assert_eq!(points.len(), 2);
-        assert!(points[1].1.is_nan());
+            {"metric":{"pod":"a"},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
+        let series = read_range(text).expect("one series");
+        assert_eq!(series[0].labels["pod"], "a");
+        assert_eq!(series[0].points.len(), 2);
+        assert!(series[0].points[1].1.is_nan());
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn recommendation(object: &MultidimPodAutoscaler, status: &MultidimPodAutoscaler
     );
     let containers = &recommendation.container_recommendations;
     let mut rows = vec![
-        ["  CONTAINER", "CPU", "MEMORY", "LEFT ALONE BETWEEN", "WITHOUT BOUNDS"]
+        ["  CONTAINER", "CPU", "LEFT ALONE", "MEMORY", "LEFT ALONE", "WITHOUT BOUNDS"]
             .map(str::to_owned)
             .to_vec(),
     ];
@@ -79,9 +79,14 @@ fn recommendation(object: &MultidimPodAutoscaler, status: &MultidimPodAutoscaler
         rows.push(vec![
             format!("  {}", plain(&container.container_name)),
             amount(container.target.cpu.as_ref()),
+            between(&container.lower_bound.cpu, &container.upper_bound.cpu),
             amount(container.target.memory.as_ref()),
-            format!("{} and {}", both(&container.lower_bound), both(&container.upper_bound)),
-            both(&container.uncapped_target),
+            between(&container.lower_bound.memory, &container.upper_bound.memory),
+            if container.uncapped_target == container.target {
+                "the same".to_owned()
+            } else {
+                both(&container.uncapped_target)
+            },
         ]);
     }
     text.push('\n');
@@ -112,7 +117,7 @@ fn alternatives(alternatives: Option<&Alternatives>) -> String {
         .hpa_replicas
         .map_or_else(|| "cannot say".to_owned(), |pods| format!("{pods} pods"));
     let mut text = format!(
-        "\nKubernetes' own autoscalers, each by itself:\n  HPA: {pods}\n  VPA: {}\n",
+        "\nKubernetes' own autoscalers, each by itself:\n  HPA: {pods}\n  VPA: {} of a pod\n",
         both(&alternatives.vpa_target)
     );
     for reason in &alternatives.reasons {
@@ -166,8 +171,12 @@ fn amount(amount: Option<&Quantity>) -> String {
     amount.map_or_else(|| "-".to_owned(), |amount| plain(&amount.0))
 }
 
+fn between(low: &Option<Quantity>, high: &Option<Quantity>) -> String {
+    format!("{} to {}", amount(low.as_ref()), amount(high.as_ref()))
+}
+
 fn both(amounts: &ResourceAmounts) -> String {
-    format!("{} {}", amount(amounts.cpu.as_ref()), amount(amounts.memory.as_ref()))
+    format!("{} CPU, {} memory", amount(amounts.cpu.as_ref()), amount(amounts.memory.as_ref()))
 }
 
 fn allocation(allocation: &PodAllocation) -> String {

@@ -1,14 +1,33 @@
 //! Words for a terminal.
 
 use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
 
 /// Text of others without anything that a terminal would obey: names and answers of servers
 /// are not ours.
 pub fn plain(text: &str) -> String {
     let escape = |c: char| {
-        if c.is_control() { c.escape_default().collect::<String>() } else { c.to_string() }
+        if is_obeyed(c) { c.escape_default().collect::<String>() } else { c.to_string() }
     };
     text.chars().map(escape).collect()
+}
+
+/// JSON for programs, of which nothing is obeyed by a terminal that it is shown on: JSON itself
+/// would let through what turns the direction of text, and the controls above 127.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
+    let escape = |c: char| {
+        // Line breaks stand between values only; inside of strings they are escaped already.
+        if is_obeyed(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+    };
+    Ok(text.chars().map(escape).collect())
+}
+
+/// Controls, breaks of lines, and what changes the direction of text or cannot be seen.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{200b}'..='\u{200f}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
 }
 
 /// How long ago, as people say it: `8s`, `5m`, `3h`, `2d`.
@@ -47,6 +66,16 @@ mod tests {
     fn nothing_of_others_reaches_the_terminal_as_a_command() {
         assert_eq!(plain("a\u{1b}[31mred\nb"), "a\\u{1b}[31mred\\nb");
         assert_eq!(plain("größe 3 €"), "größe 3 €");
+        assert_eq!(plain("\u{9b}31m\u{202e}\u{2028}"), "\\u{9b}31m\\u{202e}\\u{2028}");
+    }
+
+    #[test]
+    fn json_says_the_same_and_is_obeyed_by_no_terminal() {
+        let text = "a\u{1b}[31m\u{9b}2J\u{202e}\n\u{7f}€\"";
+        let written = json(&[text]).expect("written");
+        assert!(written.chars().all(|c| c == '\n' || !is_obeyed(c)), "{written:?}");
+        let read: Vec<String> = serde_json::from_str(&written).expect("it is JSON");
+        assert_eq!(read, [text]);
     }
 
     #[test]

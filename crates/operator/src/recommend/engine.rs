@@ -6,15 +6,17 @@ use homeostat_core::{
     Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimTime, Snapshot,
 };
 use homeostat_decide::{
-    Allocation, AllocationBounds, Decision, GuardrailMemory, Guardrails, GuardrailsConfig, Hpa,
-    HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, Observation, Policy, Proposal, Reason,
-    ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig, decide,
+    Allocation, AllocationBounds, Decision, Features, GuardrailMemory, Guardrails,
+    GuardrailsConfig, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, Observation, Policy,
+    Proposal, Reason, ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig, decide,
 };
 
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, split};
-use crate::api::{Goal, Mode, Plan, Recommender};
+use super::words::in_words;
+use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
+use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
 
 /// What an object should have, and why.
@@ -42,6 +44,17 @@ pub struct Outcome {
     pub is_limited: bool,
     /// Whether a change was taken back.
     pub is_reverted: bool,
+    /// Why another recommender stands in for the one that was asked for, if so.
+    pub absence: Option<Absence>,
+}
+
+/// Why another recommender stands in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    /// For programs.
+    pub reason: ConditionReason,
+    /// For people.
+    pub words: String,
 }
 
 /// One object's recommender.
@@ -58,15 +71,15 @@ pub struct Engine {
     vpa: Vpa,
     /// The history of each container, to divide a pod by.
     containers: BTreeMap<String, Vpa>,
+    /// What a learner is shown.
+    features: Option<Features>,
+    /// What a learner did last.
+    last_action: LastAction,
 }
 
 impl Engine {
-    /// The engine of a plan; `learned` is the policy of recommenders that bring their own.
-    pub fn new(
-        plan: Plan,
-        trust: TrustConfig,
-        learned: Option<Box<dyn Policy>>,
-    ) -> homeostat_decide::Result<Self> {
+    /// The engine of a plan. For recommenders that learn, `joint` is there to stand in.
+    pub fn new(plan: Plan, trust: TrustConfig) -> homeostat_decide::Result<Self> {
         let metrics = hpa_metrics(&plan);
         let (min_replicas, max_replicas) = (plan.replicas.low(), plan.replicas.high());
         let behavior = plan.behavior.clone().unwrap_or_default();
@@ -81,12 +94,11 @@ impl Engine {
             behavior,
             ..HpaConfig::default()
         };
-        let policy: Box<dyn Policy> = match (&plan.recommender, learned) {
-            (_, Some(learned)) => learned,
-            (Recommender::HpaVpa, None) => {
+        let policy: Box<dyn Policy> = match &plan.recommender {
+            Recommender::HpaVpa => {
                 Box::new(HpaVpaConfig { hpa: hpa.clone(), vpa: VpaConfig::default() }.build()?)
             }
-            (Recommender::Joint | Recommender::Policy(_) | Recommender::External(..), None) => {
+            Recommender::Joint | Recommender::Policy(_) | Recommender::External(..) => {
                 Box::new(joint(&plan, &metrics).build()?)
             }
         };
@@ -101,6 +113,8 @@ impl Engine {
             hpa: hpa.build()?,
             vpa: VpaConfig::default().build()?,
             containers: BTreeMap::new(),
+            features: None,
+            last_action: LastAction::default(),
             plan,
         })
     }
@@ -110,8 +124,26 @@ impl Engine {
         &self.plan
     }
 
-    /// What the workload should have now; none while it has no pods to learn from.
-    pub fn recommend(&mut self, inputs: &Inputs, pause: Option<Pause>) -> Option<Outcome> {
+    /// What a learner is shown before it advises; none while there are no pods to learn from.
+    pub fn show(&mut self, inputs: &Inputs) -> Option<Moment> {
+        let from = inputs.allocation()?;
+        let judged = inputs.judge(&self.plan, &self.trust);
+        let obs = judged.observation(inputs, &self.plan, from);
+        let bounds = self.guardrails(inputs).config().bounds;
+        let features = self.features.get_or_insert_with(|| Features::new(bounds));
+        features.set_bounds(bounds);
+        let state = features.observe(&obs);
+        Some(Moment { state, reward: self.last_action.reward(&state, &obs, &bounds), bounds })
+    }
+
+    /// What the workload should have now; none while it has no pods to learn from. A learner's
+    /// advice counts before what the recommender itself says.
+    pub fn recommend(
+        &mut self,
+        inputs: &Inputs,
+        pause: Option<Pause>,
+        advice: Option<&Advice>,
+    ) -> Option<Outcome> {
         let from = inputs.allocation()?;
         let mut judged = inputs.judge(&self.plan, &self.trust);
         let zero = self.sudden_zero.judge(inputs.now, self.trust.hold, judged.uses_no_cpu());
@@ -132,9 +164,18 @@ impl Engine {
 
         let guardrails = self.guardrails(inputs);
         let trust = verdict.trust;
-        let mut limited = Limited { inner: self.policy.as_mut(), trust };
+        let bounds = guardrails.config().bounds;
+        let (inner, last_action) = (self.policy.as_mut(), &mut self.last_action);
+        let mut advised = Advised { inner, advice, bounds, last_action };
+        let mut limited = Limited { inner: &mut advised, trust };
         let mut decision = decide(&mut limited, &guardrails, &mut self.memory, &obs);
-        let mut reasons: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        let spoken = |reason: &Reason| in_words(reason, &self.plan, judged.objective);
+        let mut reasons: Vec<String> = decision.reasons.iter().map(spoken).collect();
+        let absence = advice.and_then(|advice| {
+            let words = format!("{advice}; {} recommends in its place", self.policy.name());
+            advice.absence().map(|reason| Absence { reason, words })
+        });
+        reasons.extend(absence.iter().map(|absence| absence.words.clone()));
         for (name, problem) in &verdict.problems {
             reasons.push(format!("{name}: {problem}"));
         }
@@ -180,6 +221,7 @@ impl Engine {
             alternative_reasons,
             is_limited,
             is_reverted,
+            absence,
         })
     }
 
@@ -242,10 +284,7 @@ impl Engine {
         }
         self.containers.retain(|name, _| seen.contains_key(name.as_str()));
         for (name, replicas) in seen {
-            let history = self
-                .containers
-                .entry(name.to_owned())
-                .or_insert_with(|| VpaConfig::default().build().expect("defaults are valid"));
+            let history = self.containers.entry(name.to_owned()).or_insert_with(container_history);
             let first = replicas[0].1;
             let allocation = Allocation {
                 replicas: replicas.len() as u32,
@@ -278,6 +317,44 @@ impl Engine {
             (container.name.clone(), share)
         };
         containers.iter().map(share).collect()
+    }
+}
+
+/// A policy that a learner's advice counts before. It is asked all the same, so that it knows
+/// the workload when it has to stand in.
+struct Advised<'a> {
+    inner: &'a mut dyn Policy,
+    advice: Option<&'a Advice>,
+    bounds: AllocationBounds,
+    last_action: &'a mut LastAction,
+}
+
+impl Policy for Advised<'_> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn propose(&mut self, obs: &Observation) -> Proposal {
+        let own = self.inner.propose(obs);
+        match self.advice {
+            Some(Advice::Act(action)) => {
+                act(action, &obs.allocation, &self.bounds, self.last_action)
+            }
+            _ => {
+                *self.last_action = LastAction::default();
+                own
+            }
+        }
+    }
+}
+
+impl Persist for Advised<'_> {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.inner.save(name, out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        self.inner.load(name, from)
     }
 }
 
@@ -356,12 +433,23 @@ impl Persist for Engine {
             .collect();
         self.containers.clear();
         for container in names {
-            let mut history = VpaConfig::default().build().expect("defaults are valid");
+            let mut history = container_history();
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
         }
         Ok(())
     }
+}
+
+/// A history of one container. The least that the vertical autoscaler gives a pod is no need of
+/// a container: a small one would take its part away from a large one.
+fn container_history() -> Vpa {
+    let config = VpaConfig {
+        pod_minimum_cpu: Millicores::ZERO,
+        pod_minimum_memory: Bytes::ZERO,
+        ..VpaConfig::default()
+    };
+    config.build().expect("nothing of it makes no sense")
 }
 
 /// The plan's metrics, queries after use.
@@ -382,6 +470,7 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     let default = JointConfig::default();
     JointConfig {
         fixed_fill,
+        has_objective: plan.goal.is_some(),
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),

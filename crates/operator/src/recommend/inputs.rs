@@ -204,12 +204,20 @@ impl Judged {
             slo,
             isolated_latency: slo.threshold(),
             latency,
-            arrivals_per_s: 0.0,
+            arrivals_per_s: self.arrivals_per_s(plan),
             concurrency: 0.0,
             waiting: 0,
             oom_kills: inputs.oom_kills,
             replicas: replicas.collect(),
             queries: self.queries.clone(),
+        }
+    }
+
+    /// Requests that are answered are requests that came; nothing else tells of arrivals.
+    fn arrivals_per_s(&self, plan: &Plan) -> f64 {
+        match plan.goal {
+            Some(Goal::Throughput { .. }) => self.objective.unwrap_or(0.0),
+            _ => 0.0,
         }
     }
 

@@ -5,7 +5,8 @@ mod checkpoint_text;
 mod engine;
 mod inputs;
 mod split;
+mod words;
 
 pub use checkpoint_text::{from_text, to_text};
-pub use engine::{Engine, Outcome};
+pub use engine::{Absence, Engine, Outcome};
 pub use inputs::{ContainerInputs, Inputs, PodInputs};

@@ -112,6 +112,55 @@ pub fn resources(container: &ContainerRecord, (cpu, memory): (Millicores, Bytes)
 mod tests {
     use super::*;
 
+    /// Servers before 1.33 cannot be asked: a double takes the request.
+    #[tokio::test]
+    async fn a_resize_is_the_request_that_the_role_grants() {
+        use crate::install::RIGHTS;
+        let (sender, mut sent) = tokio::sync::mpsc::unbounded_channel();
+        let double = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let sender = sender.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                sender.send((parts.method, parts.uri.path().to_owned(), body)).expect("read");
+                let pod = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"checkout-1"}}"#;
+                let body = kube::client::Body::from(pod.to_vec());
+                Ok::<_, kube::Error>(http::Response::new(body))
+            }
+        });
+        let client = Client::new(double, "shop");
+        let container = ContainerRecord {
+            name: "app".to_owned(),
+            cpu_request: Some(Millicores::new(200)),
+            memory_request: Some(Bytes::from_mib(100)),
+            cpu_limit: None,
+            memory_limit: None,
+            oom_killed_at: None,
+        };
+        let pod = PodRecord {
+            name: "checkout-1".to_owned(),
+            uid: String::new(),
+            resize: None,
+            started: homeostat_core::SimTime::ZERO,
+            ready_since: None,
+            is_leaving: false,
+            was_sized: false,
+            containers: vec![container],
+        };
+        let wanted: Sizes =
+            [("app".to_owned(), (Millicores::new(300), Bytes::from_mib(64)))].into();
+        let step = PodStep::Resize("checkout-1".to_owned());
+        let applied = apply(&client, "shop", &step, &wanted, &[pod]).await.expect("taken");
+        assert_eq!(applied, Applied::Done);
+        let (method, path, body) = sent.recv().await.expect("it was sent");
+        assert_eq!(path, "/api/v1/namespaces/shop/pods/checkout-1/resize");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["spec"]["containers"][0]["resources"]["requests"]["cpu"], "300m");
+        let right = RIGHTS.iter().find(|right| right.resources == ["pods/resize"]);
+        let verbs = right.map(|right| right.verbs);
+        assert_eq!((method.as_str(), verbs), ("PATCH", Some(&["patch"][..])));
+    }
+
     #[test]
     fn a_limit_keeps_its_proportion_to_the_request() {
         let container = ContainerRecord {

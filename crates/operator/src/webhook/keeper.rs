@@ -15,7 +15,7 @@ use kube::{Api, Client, Resource};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::certificates::Certificates;
+use super::certificates::{CertificateError, Certificates};
 use crate::lease::Leadership;
 use crate::telemetry::Telemetry;
 
@@ -35,14 +35,22 @@ pub struct KeeperConfig {
     pub names: Vec<String>,
 }
 
-/// The certificate that the server shows now; none before the first is known.
-#[derive(Debug, Default)]
+/// The certificate that the server shows now. Before the kept one is known it shows one of its
+/// own: health and metrics do not wait for it.
+#[derive(Debug)]
 pub struct CurrentCertificate {
     key: RwLock<Option<Arc<CertifiedKey>>>,
+    own: Arc<CertifiedKey>,
 }
 
 impl CurrentCertificate {
-    /// Whether there is one.
+    /// One that nobody else knows yet.
+    pub fn new(names: &[String]) -> Result<Self, CertificateError> {
+        let own = Certificates::make(names, Timestamp::now(), None)?.certified_key()?;
+        Ok(Self { key: RwLock::default(), own: Arc::new(own) })
+    }
+
+    /// Whether the kept one is known.
     pub fn is_known(&self) -> bool {
         self.key.read().expect("nobody panics while holding it").is_some()
     }
@@ -50,7 +58,8 @@ impl CurrentCertificate {
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.key.read().expect("nobody panics while holding it").clone()
+        let key = self.key.read().expect("nobody panics while holding it").clone();
+        Some(key.unwrap_or_else(|| self.own.clone()))
     }
 }
 

@@ -9,17 +9,33 @@ use homeostat_testbed::{Cluster, ClusterConfig};
 /// The shared cluster; none if there are no binaries.
 pub(crate) fn shared() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<&'static Cluster>> = OnceLock::new();
-    *CLUSTER.get_or_init(|| Some(start("shared", &binaries()?, &[])))
+    *CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new())))
+}
+
+/// A cluster whose API server writes down every request of service accounts in `audit.log`; none
+/// if there are no binaries.
+pub(crate) fn audited(name: &str) -> Option<&'static Cluster> {
+    let (binaries, folder) = (binaries()?, fresh_folder(name));
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+                  rules: [{level: Metadata, userGroups: [\"system:serviceaccounts\"]}]\n";
+    let policy_file = folder.join("audit-policy.yaml");
+    fs::write(&policy_file, policy).expect("written");
+    let arguments = vec![
+        format!("--audit-policy-file={}", policy_file.display()),
+        format!("--audit-log-path={}", folder.join("audit.log").display()),
+    ];
+    Some(start(binaries, folder, arguments))
 }
 
 /// Starts a cluster that stays until the end of the program.
-pub(crate) fn start(name: &str, binaries: &Path, arguments: &[&str]) -> &'static Cluster {
-    let (name, binaries) = (name.to_owned(), binaries.to_owned());
-    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+pub(crate) fn start(
+    binaries: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<String>,
+) -> &'static Cluster {
     let (sender, receiver) = std::sync::mpsc::channel();
     // The servers die with the thread that started them: it stays until the end.
     std::thread::spawn(move || {
-        let folder = fresh_folder(&name);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let config = ClusterConfig {
             binaries: &binaries,
@@ -40,7 +56,7 @@ pub(crate) struct OwnCluster(pub(crate) &'static Cluster);
 impl OwnCluster {
     /// A new one; none if there are no binaries.
     pub(crate) fn start(name: &str) -> Option<Self> {
-        Some(Self(start(name, &binaries()?, &[])))
+        Some(Self(start(binaries()?, fresh_folder(name), Vec::new())))
     }
 }
 

@@ -8,11 +8,12 @@ use super::shop::{Shop, spec};
 
 #[test]
 fn the_definitions_that_are_checked_in_are_those_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds.yaml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/chart/homeostat/crds/crds.yaml");
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         kept == definitions(),
-        "deploy/crds.yaml is not what the types say: homeostat operator crd > deploy/crds.yaml"
+        "the definitions of the chart are not what the types say: \
+         homeostat operator crd > deploy/chart/homeostat/crds/crds.yaml"
     );
 }
 

@@ -34,7 +34,7 @@ fn shared() -> Option<&'static Cluster> {
             eprintln!("SKIPPED: hollow nodes need root, for their network namespaces");
             return None;
         }
-        let cluster = cluster::start("hollow", &binaries, &[]);
+        let cluster = cluster::start(binaries.clone(), cluster::fresh_folder("hollow"), Vec::new());
         let (sender, receiver) = std::sync::mpsc::channel();
         // The servers die with the thread that started them: it stays until the end.
         std::thread::spawn(move || {

@@ -36,22 +36,29 @@ impl Operator {
         config: &OperatorConfig<'_>,
         change: impl FnOnce(&mut Command),
     ) -> Self {
-        let log = cluster.file(&format!("operator-{namespace}{}.log", config.copy));
-        let file = fs::File::create(&log).expect("a log");
-        let plain_port = free_port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
         command
             .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
             .args(["--only-namespace", namespace, "--namespace", namespace])
             .args(["--log", "info,homeostat_operator=debug"])
-            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .args(config.arguments)
-            .env("KUBECONFIG", cluster.admin_kubeconfig())
+            .env("KUBECONFIG", cluster.admin_kubeconfig());
+        change(&mut command);
+        Self::spawn(cluster, &format!("{namespace}{}", config.copy), &mut command)
+    }
+
+    /// Starts one as a command says; its own side is at a free port.
+    pub(crate) fn spawn(cluster: &Cluster, name: &str, command: &mut Command) -> Self {
+        let log = cluster.file(&format!("operator-{name}.log"));
+        let file = fs::File::create(&log).expect("a log");
+        let plain_port = free_port();
+        let process = command
+            .args(["--listen-plain", &format!("127.0.0.1:{plain_port}")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(file);
-        change(&mut command);
-        let process = command.spawn().expect("it starts");
+            .stderr(file)
+            .spawn()
+            .expect("it starts");
         Self { process, log, plain_port }
     }
 
@@ -59,6 +66,11 @@ impl Operator {
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Stops it where it is, as a machine that is overwhelmed would.
@@ -72,7 +84,7 @@ impl Operator {
     }
 
     fn signal(&self, signal: &str) {
-        let id = self.process.id().to_string();
+        let id = self.id().to_string();
         let done = Command::new("kill").args(["-s", signal, &id]).status();
         assert!(done.is_ok_and(|status| status.success()), "{signal}");
     }
@@ -126,13 +138,22 @@ impl Drop for Operator {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks again and again until there is an answer.
-pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, ask).await
+}
+
+/// The same with another patience.
+pub(crate) async fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let started = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(started.elapsed() < PATIENCE, "waited half a minute for: {what}");
+        assert!(started.elapsed() < patience, "waited {patience:?} for: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

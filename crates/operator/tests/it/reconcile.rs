@@ -41,15 +41,6 @@ async fn bad_objects_each_end_in_a_clear_condition() {
     let message = shop.condition("not-scalable", "Ready", "TargetNotScalable").await;
     assert!(message.contains("no scale subresource"), "{message}");
 
-    let mut oracle = spec("checkout", "Auto");
-    oracle["recommenders"] =
-        json!([{ "name": "external", "external": { "address": "http://127.0.0.1:1" } }]);
-    shop.autoscaler("oracle", oracle).await.expect("taken");
-    let message = shop.condition("oracle", "Ready", "RecommenderUnavailable").await;
-    assert!(message.contains("use joint or hpa+vpa"), "{message}");
-    let api: Api<MultidimPodAutoscaler> = shop.api();
-    api.delete("oracle", &DeleteParams::default()).await.expect("deleted");
-
     let mut slip = spec("checkout", "Recommend");
     slip["constraints"]["container"] = json!([{ "name": "ap" }]);
     shop.autoscaler("slip", slip).await.expect("taken");

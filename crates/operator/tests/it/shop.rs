@@ -39,7 +39,9 @@ impl Shop {
         let client = cluster.client().await;
         define(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let namespace = json!({ "metadata": { "name": name, "labels": { "shop": name } } });
+        // Newer servers label a namespace with its name by themselves.
+        let labels = json!({ "shop": name, "kubernetes.io/metadata.name": name });
+        let namespace = json!({ "metadata": { "name": name, "labels": labels } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
         namespaces.create(&PostParams::default(), &namespace).await.expect("created");
         Self { cluster, client, namespace: name.to_owned() }

@@ -3,13 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use homeostat_core::{Bounds, Bytes, SimDuration};
-use homeostat_decide::{AllocationBounds, PolicyConfig};
+use homeostat_decide::{AllocationBounds, PolicyConfig, RewardPreset};
 use homeostat_des::Strain;
 use homeostat_load::LoadShape;
 use serde::{Deserialize, Serialize};
 
 use super::chain_plan::{PlannedChain, default_chains, graphs};
-use super::reward::RewardPreset;
 use crate::config::{NodeConfig, PlatformConfig};
 use crate::contention::Contention;
 use crate::objective::{Objective, RELAXATION};

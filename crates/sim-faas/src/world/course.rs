@@ -2,12 +2,11 @@
 //! action: cpu.shares by 128 and containers by one, each up, down or not.
 
 use homeostat_core::{Millicores, Persist, Snapshot, Stream};
-use homeostat_decide::ScalingAction;
+use homeostat_decide::{RewardPreset, ScalingAction};
 use homeostat_env::{Action, EnvSpec, Info, Outcome, Picture, World};
 
 use super::cards;
 use super::config::FaasPlan;
-use super::reward::PENALTY;
 use super::tenants::Tenants;
 use super::{picture, text_view};
 
@@ -82,7 +81,8 @@ impl World for Course {
         let tenant = &tenants.present[0];
         let seen = tenant.seen.as_ref().expect("a window has just been played");
         let is_deserted = seen.allocation.replicas == 0 && seen.arrivals_per_s > 0.0;
-        let penalty = if !is_legal || is_reversed || is_deserted { PENALTY } else { 0.0 };
+        let penalty =
+            if !is_legal || is_reversed || is_deserted { RewardPreset::PENALTY } else { 0.0 };
         let [preservation, cpu] = [tenant.obs[0], tenant.obs[1]].map(f64::from);
         Outcome { reward: 0.3 * cpu + 0.7 * preservation - penalty, terminated: false }
     }

@@ -10,7 +10,6 @@ mod course;
 mod fleet;
 mod picture;
 mod registry;
-mod reward;
 mod single;
 mod tenants;
 mod text_view;
@@ -24,8 +23,8 @@ pub use chain::Chains;
 pub use chain_plan::PlannedChain;
 pub use config::{FaasConfig, FaasPlan, LoadKind};
 pub use fleet::Fleet;
+pub use homeostat_decide::RewardPreset;
 pub use registry::{is_shared, make, make_multi_agent, specs};
-pub use reward::RewardPreset;
 pub use tenants::Tenants;
 
 use crate::platform::Window;

@@ -1,12 +1,11 @@
 //! A platform and the functions that controllers act on: the part that all worlds share.
 
 use homeostat_core::{Bytes, Persist, SeedTree, SimDuration, Snapshot, Stream};
-use homeostat_decide::{Allocation, Features, Observation, ScalingAction};
+use homeostat_decide::{Allocation, Features, Observation, RewardPreset, ScalingAction};
 use homeostat_load::Arrivals;
 
 use super::chained::ChainInView;
 use super::config::FaasPlan;
-use super::reward::PENALTY;
 use crate::Result;
 use crate::config::{FunctionSetup, Scaling, Source};
 use crate::platform::{FunctionId, Platform, Window};
@@ -155,7 +154,7 @@ impl Tenants {
         let is_granted =
             wanted.is_some_and(|wanted| self.platform.set_allocation(tenant.id, wanted).is_ok());
         tenant.last_action = action;
-        tenant.penalty = if is_undone || !is_granted { PENALTY } else { 0.0 };
+        tenant.penalty = if is_undone || !is_granted { RewardPreset::PENALTY } else { 0.0 };
     }
 
     /// Runs one window and shows every tenant what monitoring saw of it.

@@ -1,21 +1,27 @@
-//! The checked-in protocol code is what the protocol file makes.
+//! The checked-in protocol code is what the protocol files make.
 
 use std::path::Path;
 
 #[test]
 fn the_protocol_code_is_up_to_date() {
+    check("coordination");
+    check("environment");
+}
+
+fn check(protocol: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let made = tempfile::tempdir().unwrap();
-    let descriptors = protox::compile(["coordination.proto"], [root.join("proto")]).unwrap();
+    let file = format!("{protocol}.proto");
+    let descriptors = protox::compile([&file], [root.join("proto")]).unwrap();
     tonic_prost_build::configure().out_dir(made.path()).compile_fds(descriptors).unwrap();
-    let name = "homeostat.coordination.v1.rs";
-    let new = std::fs::read_to_string(made.path().join(name)).unwrap();
-    let kept = root.join("src/generated").join(name);
+    let name = format!("homeostat.{protocol}.v1.rs");
+    let new = std::fs::read_to_string(made.path().join(&name)).unwrap();
+    let kept = root.join("src/generated").join(&name);
     if std::env::var_os("HOMEOSTAT_TEST_WRITE").is_some() {
         std::fs::write(&kept, &new).unwrap();
     }
     assert!(
         std::fs::read_to_string(&kept).unwrap_or_default() == new,
-        "proto/coordination.proto has changed: run this test once with HOMEOSTAT_TEST_WRITE=1"
+        "proto/{file} has changed: run this test once with HOMEOSTAT_TEST_WRITE=1"
     );
 }

@@ -23,9 +23,9 @@ fn a_token_lets_in_and_nothing_else_does() {
     let config = ServerConfig { token: token(), ..server_config() };
     let server = CoordinatorServer::start(coordinator(), &config).unwrap();
     let open = client_config(&server);
-    denied(&open, "this coordinator asks for a token");
+    denied(&open, "this server asks for a token");
     let other = Some(Token::new("another-secret-entirely").unwrap());
-    denied(&ClientConfig { token: other, ..open.clone() }, "not the coordinator's");
+    denied(&ClientConfig { token: other, ..open.clone() }, "not the right one");
     assert_eq!(server.transport_counts().unauthenticated, 2);
     assert_eq!(server.with(|coordinator| coordinator.agents().count()), 0);
     register(&ClientConfig { token: token(), ..open }).unwrap();
@@ -59,7 +59,7 @@ fn off_this_machine_there_is_no_talk_without_tls_and_token() {
     client("https://coordinator.example.org:7700", token(), "--tls-ca");
     client("ftp://127.0.0.1:7700", None, "neither http:// nor https://");
     client("http://127.0.0.1", None, "no port");
-    client("nonsense of the second kind", None, "is no address of a coordinator");
+    client("nonsense of the second kind", None, "is no address of a server");
 }
 
 /// A certificate for `localhost`, signed by itself.

@@ -1,7 +1,8 @@
-//! Teams over a network: `homeostat coordinator` and `homeostat agent`.
+//! Over a network: `homeostat coordinator`, `homeostat agent` and `homeostat env serve`.
 
 mod agent;
 mod coordinator;
+mod environments;
 mod events;
 
 use std::path::Path;
@@ -13,6 +14,8 @@ use homeostat_lab::TOKEN_VARIABLE;
 use homeostat_simppo::RefusalCounts;
 use homeostat_wire::Token;
 use serde_json::{Map, Value};
+
+pub(crate) use environments::{ServeArguments, serve};
 
 use crate::Ending;
 use crate::options::duration;

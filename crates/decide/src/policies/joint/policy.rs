@@ -17,6 +17,8 @@ pub struct JointConfig {
     pub fill: FillConfig,
     /// A fixed level of CPU use in whole percent, for those who want one: nothing is learnt.
     pub fixed_fill: Option<u32>,
+    /// Whether there is an objective at all: without one the level stays where it begins.
+    pub has_objective: bool,
     /// Further metrics of the number; the one that asks for the most wins.
     pub metrics: Vec<HpaMetric>,
     /// Fewest replicas.
@@ -38,6 +40,7 @@ impl Default for JointConfig {
         Self {
             fill: FillConfig::default(),
             fixed_fill: None,
+            has_objective: true,
             metrics: Vec::new(),
             min_replicas: 1,
             max_replicas: u32::MAX,
@@ -89,6 +92,9 @@ impl Joint {
     fn learn_fill(&mut self, obs: &Observation) -> Vec<Reason> {
         let fill = |percent| Reason::Fill { level: Fraction::from_percent(percent) };
         let Some(percent) = self.config.fixed_fill else {
+            if !self.config.has_objective {
+                return vec![Reason::NoObjective, fill(self.fill.percent())];
+            }
             let latency = self.fill.observe(&self.config.fill, obs);
             let percent = self.fill.percent();
             self.hpa.set_cpu_target(percent);

@@ -176,7 +176,7 @@ impl Vpa {
             return (present, vec![Reason::TelemetryMissing { figure: "memory use" }]);
         };
         let (is_worth_it, why) = update(&self.config, obs, None, Some(&range));
-        let mut reasons = vec![explain_memory(&range)];
+        let mut reasons = vec![explain_memory(&range, obs.allocation.memory)];
         reasons.extend(why);
         (if is_worth_it { range.target } else { present }, reasons)
     }
@@ -206,8 +206,10 @@ impl Policy for Vpa {
         if cpu.is_none() && memory.is_none() {
             return proposal.because(Reason::TelemetryMissing { figure: "CPU or memory use" });
         }
-        proposal.reasons.extend(cpu.as_ref().map(explain_cpu));
-        proposal.reasons.extend(memory.as_ref().map(explain_memory));
+        proposal.reasons.extend(cpu.as_ref().map(|range| explain_cpu(range, obs.allocation.cpu)));
+        proposal
+            .reasons
+            .extend(memory.as_ref().map(|range| explain_memory(range, obs.allocation.memory)));
         let (is_worth_it, reasons) = update(&self.config, obs, cpu.as_ref(), memory.as_ref());
         proposal.reasons.extend(reasons);
         if is_worth_it {

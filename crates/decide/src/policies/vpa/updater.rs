@@ -47,19 +47,26 @@ pub(super) fn update(
 }
 
 /// A recommendation of CPU in words.
-pub(super) fn explain_cpu(range: &Range) -> Reason {
-    explain(range, |cores| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64)))
+pub(super) fn explain_cpu(range: &Range, request: Millicores) -> Reason {
+    let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
+    explain(range, request.cores(), amount)
 }
 
 /// A recommendation of memory in words.
-pub(super) fn explain_memory(range: &Range) -> Reason {
-    explain(range, |bytes| Amount::Memory(Bytes::new(bytes.round() as u64)))
+pub(super) fn explain_memory(range: &Range, request: Bytes) -> Reason {
+    let amount = |bytes: f64| Amount::Memory(Bytes::new(bytes.round() as u64));
+    explain(range, request.bytes() as f64, amount)
 }
 
-fn explain(range: &Range, amount: impl Fn(f64) -> Amount) -> Reason {
+/// An upper bound this many times the target is none to people. History of less than a few
+/// hours gives bounds beyond that, and of the first minutes beyond any machine.
+const SPOKEN_OF: f64 = 10.0;
+
+fn explain(range: &Range, request: f64, amount: impl Fn(f64) -> Amount) -> Reason {
+    let is_spoken_of = range.upper <= SPOKEN_OF * range.target || request > range.upper;
     Reason::Recommendation {
         target: amount(range.target),
         lower: amount(range.lower),
-        upper: range.upper.is_finite().then(|| amount(range.upper)),
+        upper: (range.upper.is_finite() && is_spoken_of).then(|| amount(range.upper)),
     }
 }

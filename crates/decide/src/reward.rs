@@ -1,9 +1,10 @@
 //! What an agent is paid for.
 
-use homeostat_decide::{AllocationBounds, Features, Observation};
 use serde::{Deserialize, Serialize};
 
-/// The rewards of the serverless worlds.
+use crate::{AllocationBounds, Features, Observation};
+
+/// Rewards of agents that read the features of Table 4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewardPreset {
@@ -17,10 +18,10 @@ pub enum RewardPreset {
     Cost,
 }
 
-/// Taken off for an action that is illegal, and for one that undoes the one before.
-pub(crate) const PENALTY: f64 = 1.0;
-
 impl RewardPreset {
+    /// Taken off for an action that is illegal, and for one that undoes the one before.
+    pub const PENALTY: f64 = 1.0;
+
     /// Every preset.
     pub const ALL: [Self; 3] = [Self::Paper, Self::Slo, Self::Cost];
 

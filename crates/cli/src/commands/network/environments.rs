@@ -1,0 +1,71 @@
+//! `homeostat env serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use homeostat_lab::Worlds;
+use homeostat_wire::{EnvironmentServer, ServerConfig, ServerIdentity, SimulatedWorlds};
+
+use super::{read, token};
+use crate::Ending;
+use crate::output::print;
+use crate::progress::interruption;
+
+/// Serve worlds to learners in any language, over gRPC.
+///
+/// A learner calls Init with the id of a world, Reset, and Step again and again. Every session
+/// has a world of its own. The operator speaks the same contract for workloads on Kubernetes
+/// (`homeostat operator run --listen-learners`), so that a learner need not know which of them
+/// it acts in. The messages are in crates/wire/proto/environment.proto.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  homeostat env serve                                  on this machine alone, no secrets needed\n  homeostat env serve --listen 0.0.0.0:7710 --tls-cert cert.pem --tls-key key.pem --token-file token\n\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nOther machines are listened to only with TLS and a token. Ctrl-C ends."
+)]
+pub(crate) struct ServeArguments {
+    /// Where to listen; port 0 takes a free one. Other machines need TLS and a token.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7710")]
+    listen: SocketAddr,
+    /// Certificate chain in PEM, for TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// A file with the token that learners must show; else HOMEOSTAT_COORDINATOR_TOKEN.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Worlds at once, at most; one that nobody used for ten minutes gives way.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    most_sessions: usize,
+}
+
+pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
+    let interrupted = interruption()?;
+    let config = ServerConfig {
+        identity: match (&arguments.tls_cert, &arguments.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ServerIdentity::new(read(certificate)?, read(key)?))
+            }
+            _ => None,
+        },
+        token: token(arguments.token_file.as_deref())?,
+        ..ServerConfig::new(arguments.listen)
+    };
+    // Profiled once for all sessions; agents beyond the first are of other worlds.
+    let worlds = Worlds::default_for("faas/function-v1")?;
+    let make = move |id: &str| worlds.make(id, 0);
+    let environments = SimulatedWorlds::new(Box::new(make), arguments.most_sessions);
+    let server = EnvironmentServer::start(Arc::new(environments), &config)?;
+    let scheme = if config.identity.is_some() { "https" } else { "http" };
+    print(&format!("listening on {scheme}://{}\n", server.address()));
+    while !interrupted.load(Ordering::SeqCst) {
+        anyhow::ensure!(server.is_listening(), "the network of this machine has failed");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.stop();
+    Ok(Ending::Done)
+}

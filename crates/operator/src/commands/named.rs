@@ -1,0 +1,152 @@
+//! Finds the workload or object that somebody names.
+
+use anyhow::{Context, bail};
+use homeostat_operator::api::{Plan, ScaleTargetRef};
+use homeostat_operator::cluster::{
+    HpaBounds, Targets, Workload, horizontal_autoscalers, pods, pods_of_workload, read_selector,
+    workloads,
+};
+use homeostat_operator::history::Wishes;
+use homeostat_operator::people::nearest;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+
+/// A workload, what is wanted of it, and who scales it.
+pub(crate) struct Named {
+    pub(crate) workload: Workload,
+    pub(crate) plan: Plan,
+    pub(crate) hpa: Option<HpaBounds>,
+}
+
+/// Everything that is asked of the cluster, once.
+pub(crate) struct Cluster {
+    client: Client,
+    workloads: Vec<Workload>,
+    hpas: Vec<HpaBounds>,
+    pub(crate) pods: Vec<Pod>,
+    namespace: Option<String>,
+}
+
+impl Cluster {
+    /// Asks about a namespace, or about all of them.
+    pub(crate) async fn of(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let asked = |what: &str| format!("failed to list {what}");
+        Ok(Self {
+            client: client.clone(),
+            workloads: workloads(client, namespace).await.with_context(|| asked("workloads"))?,
+            pods: pods(client, namespace).await.with_context(|| asked("pods"))?,
+            // Somebody who may not see autoscalers may still be told of workloads.
+            hpas: horizontal_autoscalers(client, namespace).await.unwrap_or_default(),
+            namespace: namespace.map(str::to_owned),
+        })
+    }
+
+    /// Every workload.
+    pub(crate) fn all(&self, wishes: &Wishes) -> anyhow::Result<Vec<Named>> {
+        self.workloads.iter().map(|workload| self.wanted(workload.clone(), wishes)).collect()
+    }
+
+    /// The workload of a name such as `deploy/checkout`, `checkout` or `mpa/checkout`.
+    pub(crate) async fn named(&self, name: &str, wishes: &Wishes) -> anyhow::Result<Named> {
+        let (kind, name) = match name.split_once('/') {
+            Some((kind, name)) => (Some(read_kind(kind)?), name),
+            None => (None, name),
+        };
+        if kind == Some(OBJECT) {
+            anyhow::ensure!(
+                *wishes == Wishes::default(),
+                "the object says what is wanted: leave objective and bounds out"
+            );
+            return self.object(name).await;
+        }
+        let is_meant = |workload: &&Workload| {
+            workload.target.name == name && kind.is_none_or(|kind| workload.target.kind == kind)
+        };
+        let mut found = self.workloads.iter().filter(is_meant);
+        let Some(workload) = found.next() else { bail!(self.unknown(kind, name)) };
+        if let Some(other) = found.next() {
+            bail!("{name:?} is both {workload} and {other}: name one of them so");
+        }
+        self.wanted(workload.clone(), wishes)
+    }
+
+    fn wanted(&self, workload: Workload, wishes: &Wishes) -> anyhow::Result<Named> {
+        let hpa = self.hpa(&workload);
+        let plan = wishes.plan(&workload, hpa.as_ref().map(|hpa| hpa.replicas));
+        let plan = plan.with_context(|| format!("{workload} cannot be planned for"))?;
+        Ok(Named { workload, plan, hpa })
+    }
+
+    fn hpa(&self, workload: &Workload) -> Option<HpaBounds> {
+        let ScaleTargetRef { kind, name, .. } = &workload.target;
+        let scales = |hpa: &&HpaBounds| {
+            hpa.namespace == workload.namespace && (&hpa.target.0, &hpa.target.1) == (kind, name)
+        };
+        self.hpas.iter().find(scales).cloned()
+    }
+
+    async fn object(&self, name: &str) -> anyhow::Result<Named> {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let object = super::object(&self.client, namespace, name).await?;
+        let plan = Plan::try_new(&object.spec)?;
+        let known = self.workloads.iter().find(|workload| workload.target == plan.target);
+        let workload = match known {
+            Some(workload) => workload.clone(),
+            None => self.other_workload(namespace, &plan.target).await?,
+        };
+        let hpa = self.hpa(&workload);
+        Ok(Named { workload, plan, hpa })
+    }
+
+    /// A workload of another kind, by its scale subresource and the pods that it has.
+    async fn other_workload(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> anyhow::Result<Workload> {
+        let scaled = Targets::new(self.client.clone()).scale(namespace, target).await?;
+        let mut workload = Workload {
+            namespace: namespace.to_owned(),
+            target: target.clone(),
+            replicas: scaled.replicas,
+            selector: read_selector(&scaled.selector)?,
+            containers: Vec::new(),
+        };
+        let pods = pods_of_workload(&workload, &self.pods);
+        workload.containers = pods.into_iter().next().map(|pod| pod.containers).unwrap_or_default();
+        Ok(workload)
+    }
+
+    fn unknown(&self, kind: Option<&str>, name: &str) -> String {
+        let place = self.namespace.as_deref().unwrap_or("any namespace");
+        let kind = kind.unwrap_or("Deployment, StatefulSet or ReplicaSet of its own");
+        let names = self.workloads.iter().map(|workload| &workload.target.name[..]);
+        let near: Vec<String> = nearest(name, names)
+            .into_iter()
+            .filter_map(|near| self.workloads.iter().find(|workload| workload.target.name == near))
+            .map(ToString::to_string)
+            .collect();
+        let hint = match &near[..] {
+            _ if self.workloads.is_empty() => {
+                "there are no workloads at all; see -n and -A".to_owned()
+            }
+            [] => {
+                format!("there are {} others; leave the name out to see them", self.workloads.len())
+            }
+            near => format!("did you mean {}?", near.join(" or ")),
+        };
+        format!("there is no {kind} named {name:?} in {place}: {hint}")
+    }
+}
+
+const OBJECT: &str = "MultidimPodAutoscaler";
+
+fn read_kind(text: &str) -> anyhow::Result<&'static str> {
+    Ok(match text.to_lowercase().as_str() {
+        "deploy" | "deployment" | "deployments" => "Deployment",
+        "sts" | "statefulset" | "statefulsets" => "StatefulSet",
+        "rs" | "replicaset" | "replicasets" => "ReplicaSet",
+        "mpa" | "multidimpodautoscaler" | "multidimpodautoscalers" => OBJECT,
+        _ => bail!("{text:?} is no kind of workload here: use deploy, sts, rs or mpa"),
+    })
+}

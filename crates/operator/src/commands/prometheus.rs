@@ -1,0 +1,104 @@
+//! Where Prometheus is, for every command that asks it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use homeostat_core::SimDuration;
+use homeostat_operator::api::duration;
+use homeostat_operator::history::Queries;
+use homeostat_operator::measure::{Prometheus, PrometheusAddress};
+
+/// Where Prometheus is.
+#[derive(Args)]
+pub(crate) struct PrometheusArguments {
+    /// Prometheus server for objectives, queries and history, such as
+    /// http://prometheus.monitoring:9090.
+    #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
+    prometheus: Option<String>,
+    /// File with a bearer token for the Prometheus server.
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    prometheus_token_file: Option<PathBuf>,
+    /// File with the certificate of the Prometheus server's authority, as PEM.
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    prometheus_ca_file: Option<PathBuf>,
+}
+
+impl PrometheusArguments {
+    /// The server; none if none was named.
+    pub(crate) fn server(&self, timeout: Duration) -> anyhow::Result<Option<Prometheus>> {
+        let Some(url) = &self.prometheus else { return Ok(None) };
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read {}", path.display()))
+        };
+        let token = self.prometheus_token_file.as_ref().map(read).transpose()?;
+        let authority = self.prometheus_ca_file.as_ref().map(read).transpose()?;
+        let address = PrometheusAddress {
+            url: url.clone(),
+            authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+            token: token.map(|token| token.trim().to_owned()),
+            timeout,
+        };
+        Ok(Some(Prometheus::new(&address)?))
+    }
+}
+
+fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+        .collect::<Result<Vec<_>, _>>()
+        .context("--prometheus-ca-file holds no certificate")?;
+    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file holds no certificate");
+    Ok(found)
+}
+
+/// What Prometheus is asked about the past. `$namespace`, `$workload`, `$pods` (a regular
+/// expression) and `$window` (a time for rates) stand for those of the workload.
+#[derive(Args)]
+pub(crate) struct QueryArguments {
+    /// Time between two moments of history.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = time)]
+    pub(crate) step: SimDuration,
+    /// Query for the cores that each container used, by pod and container, with $namespace,
+    /// $workload, $pods and $window to be filled in; cadvisor's
+    /// container_cpu_usage_seconds_total if it is left out.
+    #[arg(long, value_name = "QUERY")]
+    cpu_query: Option<String>,
+    /// Query for the bytes that each container used; cadvisor's
+    /// container_memory_working_set_bytes if it is left out.
+    #[arg(long, value_name = "QUERY")]
+    memory_query: Option<String>,
+    /// Query for the cores that each container requested; kube-state-metrics'
+    /// kube_pod_container_resource_requests if it is left out, and what is requested now where
+    /// there is none.
+    #[arg(long, value_name = "QUERY")]
+    cpu_requests_query: Option<String>,
+    /// Query for the bytes that each container requested.
+    #[arg(long, value_name = "QUERY")]
+    memory_requests_query: Option<String>,
+}
+
+impl QueryArguments {
+    pub(crate) fn queries(&self) -> Queries {
+        let default = Queries::default();
+        let or = |given: &Option<String>, default: String| given.clone().unwrap_or(default);
+        Queries {
+            cpu: or(&self.cpu_query, default.cpu),
+            memory: or(&self.memory_query, default.memory),
+            cpu_requests: or(&self.cpu_requests_query, default.cpu_requests),
+            memory_requests: or(&self.memory_requests_query, default.memory_requests),
+        }
+    }
+}
+
+/// A length of time above zero.
+pub(crate) fn time(text: &str) -> Result<SimDuration, String> {
+    match duration(text) {
+        Ok(time) if time > SimDuration::ZERO => Ok(time),
+        Ok(_) => Err("it must be above 0".to_owned()),
+        Err(refused) => Err(refused.to_string()),
+    }
+}

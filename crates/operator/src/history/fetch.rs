@@ -1,0 +1,276 @@
+//! A recording of a workload from Prometheus.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+
+use super::queries::{Queries, filled, pods_pattern};
+use super::recording::{Moment, Recording};
+use crate::api::{Goal, Plan};
+use crate::cluster::{ContainerRecord, PodRecord, Workload};
+use crate::measure::{LabelledSeries, Problem, Prometheus, Reading, Source};
+use crate::recommend::{ContainerInputs, PodInputs};
+
+/// Moments asked for at once: servers refuse more than 11000, and people want to see progress.
+const MOMENTS_AT_ONCE: u64 = 2880;
+
+/// Rates are taken over no less than this: a scrape each minute has to fall in twice.
+const LEAST_WINDOW: SimDuration = SimDuration::from_secs(180);
+
+/// What of the past is wanted.
+pub struct Past<'a> {
+    /// Whom to ask.
+    pub prometheus: &'a Prometheus,
+    /// What to ask.
+    pub queries: &'a Queries,
+    /// From when.
+    pub from: SimTime,
+    /// Until when.
+    pub to: SimTime,
+    /// Time between two moments.
+    pub step: SimDuration,
+}
+
+/// Why there is no recording.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FetchError {
+    /// The server did not answer a question.
+    #[error("{problem}; it was asked {query}")]
+    Problem {
+        /// The question.
+        query: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// There is no such series.
+    #[error(
+        "Prometheus knows no CPU use of the pods of {workload}: it was asked {query}; is the \
+         kubelets' /metrics/cadvisor scraped, and are the labels namespace, pod and container kept?"
+    )]
+    NothingKnown {
+        /// Of which workload.
+        workload: String,
+        /// The question.
+        query: String,
+    },
+}
+
+/// Fetches what is recorded of a workload. `progress` is told how many of how many parts are
+/// done.
+pub async fn fetch(
+    past: &Past<'_>,
+    plan: &Plan,
+    workload: &Workload,
+    pods: &[PodRecord],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Recording, FetchError> {
+    let Past { to, step, .. } = *past;
+    // Full steps of the clock, so that the same question gets the same answer a second later.
+    let from = SimTime::from_nanos(past.from.nanos() / step.nanos().max(1) * step.nanos());
+    let steps = to.saturating_since(from).nanos() / step.nanos().max(1);
+    let parts = (steps + 1).div_ceil(MOMENTS_AT_ONCE);
+    let names: Vec<String> = pods.iter().map(|pod| pod.name.clone()).collect();
+    let asked = Asked::new(past, plan, workload, &names);
+    let mut table = Table { from, step, ..Table::default() };
+    for part in 0..parts {
+        let first = part * MOMENTS_AT_ONCE;
+        let last = (first + MOMENTS_AT_ONCE - 1).min(steps);
+        asked.part(past, &mut table, (from + step * first, from + step * last)).await?;
+        progress(part + 1, parts);
+    }
+    if table.cpu.is_empty() {
+        let workload = workload.to_string();
+        return Err(FetchError::NothingKnown { workload, query: asked.cpu });
+    }
+    Ok(table.recording(steps, workload, pods))
+}
+
+/// The questions about one workload, with their places filled.
+struct Asked {
+    cpu: String,
+    memory: String,
+    cpu_requests: String,
+    memory_requests: String,
+    objective: Option<String>,
+    queries: Vec<String>,
+}
+
+impl Asked {
+    fn new(past: &Past<'_>, plan: &Plan, workload: &Workload, pods: &[String]) -> Self {
+        let pattern = pods_pattern(&workload.target, pods);
+        let window = format!("{}s", past.step.max(LEAST_WINDOW).seconds().ceil());
+        let places = [
+            ("$namespace", &workload.namespace[..]),
+            ("$workload", &workload.target.name[..]),
+            ("$pods", &pattern[..]),
+            ("$window", &window[..]),
+        ];
+        let fill = |query: &String| filled(query, &places);
+        let goal = plan.goal.as_ref().map(|goal| match goal {
+            Goal::Latency { query, .. } | Goal::Throughput { query, .. } => fill(query),
+        });
+        Self {
+            cpu: fill(&past.queries.cpu),
+            memory: fill(&past.queries.memory),
+            cpu_requests: fill(&past.queries.cpu_requests),
+            memory_requests: fill(&past.queries.memory_requests),
+            objective: goal,
+            queries: plan.query_metrics.iter().map(|(query, _)| fill(query)).collect(),
+        }
+    }
+
+    async fn part(
+        &self,
+        past: &Past<'_>,
+        table: &mut Table,
+        (from, to): (SimTime, SimTime),
+    ) -> Result<(), FetchError> {
+        let step = Duration::from_nanos(past.step.nanos());
+        let ask = async |query: &str| {
+            let answer = past.prometheus.range_by_labels(query, from, to, step).await;
+            answer.map_err(|problem| FetchError::Problem { query: query.to_owned(), problem })
+        };
+        let place = table.place();
+        add_by_container(&mut table.cpu, ask(&self.cpu).await?, place);
+        add_by_container(&mut table.memory, ask(&self.memory).await?, place);
+        add_by_container(&mut table.cpu_requests, ask(&self.cpu_requests).await?, place);
+        add_by_container(&mut table.memory_requests, ask(&self.memory_requests).await?, place);
+        let one = async |query: &str| match past.prometheus.range(query, from, to, step).await {
+            // Nothing in one part of the time is a gap.
+            Err(Problem::Missing { .. }) => Ok(Vec::new()),
+            answer => {
+                answer.map_err(|problem| FetchError::Problem { query: query.to_owned(), problem })
+            }
+        };
+        if let Some(query) = &self.objective {
+            let figures = one(query).await?;
+            table.objective.extend(figures.iter().filter_map(|point| place_of(place, point)));
+        }
+        table.queries.resize(self.queries.len(), BTreeMap::new());
+        for (number, query) in self.queries.iter().enumerate() {
+            let figures = one(query).await?;
+            table.queries[number].extend(figures.iter().filter_map(|point| place_of(place, point)));
+        }
+        Ok(())
+    }
+}
+
+/// By the place of their moment.
+type Figures = BTreeMap<u64, f64>;
+/// By pod and container.
+type ByContainer = BTreeMap<(String, String), Figures>;
+
+#[derive(Default)]
+struct Table {
+    from: SimTime,
+    step: SimDuration,
+    cpu: ByContainer,
+    memory: ByContainer,
+    cpu_requests: ByContainer,
+    memory_requests: ByContainer,
+    objective: Figures,
+    queries: Vec<Figures>,
+}
+
+/// The place of a moment, if it has one and its figure is an amount. Times come back as
+/// fractions of seconds: the nearest moment is meant.
+fn place_of(
+    (from, step): (SimTime, SimDuration),
+    (at, figure): &(SimTime, f64),
+) -> Option<(u64, f64)> {
+    let steps = (at.nanos() as f64 - from.nanos() as f64) / step.nanos().max(1) as f64;
+    let is_amount = figure.is_finite() && *figure >= 0.0;
+    (is_amount && steps > -0.5).then_some((steps.round() as u64, *figure))
+}
+
+fn add_by_container(
+    into: &mut ByContainer,
+    all: Vec<LabelledSeries>,
+    place: (SimTime, SimDuration),
+) {
+    for LabelledSeries { mut labels, points } in all {
+        let mut label = |name: &str| labels.remove(name).unwrap_or_default();
+        let key = (label("pod"), label("container"));
+        let figures = points.iter().filter_map(|point| place_of(place, point));
+        into.entry(key).or_default().extend(figures);
+    }
+}
+
+impl Table {
+    fn place(&self) -> (SimTime, SimDuration) {
+        (self.from, self.step)
+    }
+
+    fn at(&self, place: u64) -> SimTime {
+        self.from + self.step * place
+    }
+
+    fn recording(&self, steps: u64, workload: &Workload, pods: &[PodRecord]) -> Recording {
+        let mut names: Vec<&String> = self.cpu.keys().map(|(pod, _)| pod).collect();
+        names.dedup();
+        let started: BTreeMap<&str, SimTime> =
+            names.iter().map(|name| (&name[..], self.started(name, pods))).collect();
+        let is_used = |requests: &ByContainer| {
+            requests.keys().any(|(pod, _)| started.contains_key(pod.as_str()))
+        };
+        let mut assumed = Vec::new();
+        if !is_used(&self.cpu_requests) {
+            assumed.push(
+                "Prometheus knows no requests of the past (kube-state-metrics): taken for what \
+                 the workload requests now"
+                    .to_owned(),
+            );
+        }
+        let moments = (0..=steps).map(|place| {
+            let pod = |name: &&String| self.pod(name, started[&name[..]], place, workload);
+            Moment {
+                at: self.at(place),
+                pods: names.iter().filter_map(pod).collect(),
+                objective: self.objective.get(&place).copied(),
+                queries: self.queries.iter().map(|figures| figures.get(&place).copied()).collect(),
+            }
+        });
+        Recording { step: self.step, moments: moments.collect(), assumed }
+    }
+
+    /// When a pod started: as the cluster says, else when it was seen first.
+    fn started(&self, name: &str, pods: &[PodRecord]) -> SimTime {
+        let known = pods.iter().find(|pod| pod.name == name).map(|pod| pod.started);
+        let seen = self.cpu.iter().filter(|((pod, _), _)| pod == name);
+        let seen = seen.filter_map(|(_, figures)| figures.keys().next().copied()).min();
+        let seen = seen.map(|place| self.at(place));
+        known.or(seen).unwrap_or(SimTime::ZERO)
+    }
+
+    /// A pod at a moment; none if it did not run then.
+    fn pod(
+        &self,
+        name: &str,
+        started: SimTime,
+        place: u64,
+        workload: &Workload,
+    ) -> Option<PodInputs> {
+        let at = self.at(place);
+        let container = |record: &ContainerRecord| {
+            let key = (name.to_owned(), record.name.clone());
+            let figure =
+                |of: &ByContainer| of.get(&key).and_then(|figures| figures.get(&place)).copied();
+            let reading = |value| Reading { value, at, source: Source::Prometheus };
+            let cpu_request =
+                figure(&self.cpu_requests).and_then(|cpu| Millicores::from_cores(cpu).ok());
+            let memory_request =
+                figure(&self.memory_requests).map(|bytes| Bytes::new(bytes as u64));
+            ContainerInputs {
+                name: record.name.clone(),
+                cpu_request: cpu_request.or(record.cpu_request).unwrap_or_default(),
+                memory_request: memory_request.or(record.memory_request).unwrap_or_default(),
+                cpu: figure(&self.cpu).map(reading),
+                memory: figure(&self.memory).map(reading),
+            }
+        };
+        let containers: Vec<ContainerInputs> = workload.containers.iter().map(container).collect();
+        let runs = containers.iter().any(|container| container.cpu.is_some());
+        runs.then(|| PodInputs { name: name.to_owned(), started, is_ready: true, containers })
+    }
+}

@@ -1,0 +1,336 @@
+//! Plays a recording through an engine.
+
+use std::collections::BTreeMap;
+
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+
+use super::recording::{Moment, value};
+use super::tally::{Objective, is_kept};
+use crate::api::Plan;
+use crate::measure::{Problem, Reading, Source, TrustConfig};
+use crate::recommend::{ContainerInputs, Engine, Inputs, Outcome, PodInputs};
+
+/// Whose decisions are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// The recommender of the plan.
+    Recommender,
+    /// The horizontal autoscaler by itself: the number is its own, sizes are as recorded.
+    Horizontal,
+    /// The vertical autoscaler by itself: sizes are its own, the number is as recorded.
+    Vertical,
+}
+
+/// What the workload would have at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// Its pods, by the time they started.
+    pub started: Vec<SimTime>,
+    /// The size of each container.
+    pub sizes: BTreeMap<String, (Millicores, Bytes)>,
+}
+
+impl Stage {
+    /// Pods.
+    pub fn replicas(&self) -> u32 {
+        self.started.len() as u32
+    }
+
+    /// Cores and bytes of a pod.
+    pub fn pod(&self) -> (Millicores, Bytes) {
+        let sizes = self.sizes.values().copied();
+        sizes.fold(Default::default(), |(cpu, memory), size| (cpu + size.0, memory + size.1))
+    }
+
+    /// Cores and bytes of all pods.
+    pub fn requested(&self) -> (f64, f64) {
+        let (cpu, memory) = self.pod();
+        let replicas = f64::from(self.replicas());
+        (cpu.cores() * replicas, memory.bytes() as f64 * replicas)
+    }
+
+    fn resize(&mut self, replicas: u32, now: SimTime) {
+        // The youngest go first, as with a deployment.
+        self.started.resize(replicas as usize, now);
+    }
+}
+
+/// One moment as it would have been.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Played {
+    /// What the workload would have had.
+    pub stage: Stage,
+    /// What would have been decided then; none without pods to learn from.
+    pub outcome: Option<Outcome>,
+    /// Whether the objective would have been kept, as far as the record says.
+    pub objective: Objective,
+}
+
+/// Plays a recording, one moment after the other.
+pub struct Player {
+    engine: Engine,
+    follow: Follow,
+    step: SimDuration,
+    stage: Option<Stage>,
+}
+
+impl Player {
+    /// A player of moments that are `step` apart.
+    pub fn new(plan: Plan, follow: Follow, step: SimDuration) -> homeostat_decide::Result<Self> {
+        // A record is of the past: all of it is old, and nothing of it is late.
+        let trust = TrustConfig::default();
+        Ok(Self { engine: Engine::new(plan, trust)?, follow, step, stage: None })
+    }
+
+    /// Plays one moment; none if nothing is recorded of it.
+    pub fn play(&mut self, moment: &Moment) -> Option<Played> {
+        let recorded = recorded_stage(moment)?;
+        let stage = match self.stage.take() {
+            None => recorded,
+            Some(mut stage) => {
+                match self.follow {
+                    Follow::Recommender => {}
+                    Follow::Horizontal => stage.sizes = recorded.sizes,
+                    Follow::Vertical => stage.started = recorded.started,
+                }
+                stage
+            }
+        };
+        let objective = objective(self.engine.plan(), moment, &stage);
+        let inputs = self.inputs(moment, &stage, objective);
+        let outcome = self.engine.recommend(&inputs, None, None);
+        let next = outcome.as_ref().map_or_else(
+            || stage.clone(),
+            |outcome| next_stage(self.follow, &stage, outcome, moment.at),
+        );
+        self.stage = Some(next);
+        Some(Played { stage, outcome, objective })
+    }
+
+    /// What the engine would have seen: the recorded work on the pods of the stage.
+    fn inputs(&self, moment: &Moment, stage: &Stage, objective: Objective) -> Inputs {
+        let plan = self.engine.plan();
+        let missing = || Problem::Missing { source: Source::Prometheus };
+        let reading = |value| Reading { value, at: moment.at, source: Source::Prometheus };
+        let known = |figure: Option<f64>| figure.map(reading).ok_or_else(missing);
+        let is_told = moment.objective.is_none() || objective != Objective::Unknown;
+        Inputs {
+            now: moment.at,
+            window: self.step,
+            replicas: stage.replicas(),
+            pods: spread(moment, stage),
+            oom_kills: 0,
+            use_problem: None,
+            objective: (plan.goal.is_some() && is_told).then(|| known(moment.objective)),
+            queries: moment.queries.iter().map(|figure| known(*figure)).collect(),
+        }
+    }
+}
+
+/// Whether the objective would have been kept. More CPU than was there never breaks what was
+/// kept, and less never keeps what was broken; of everything else the record says nothing.
+fn objective(plan: &Plan, moment: &Moment, stage: &Stage) -> Objective {
+    let Some(kept) = is_kept(plan, moment.objective) else { return Objective::Unknown };
+    let (had, would_have) = (moment.requested().0, stage.requested().0);
+    // Rounding to millicores is no difference.
+    let is_more = would_have >= had * 0.99;
+    let is_less = would_have <= had * 1.01;
+    match kept {
+        true if is_more => Objective::Kept,
+        false if is_less => Objective::Broken,
+        _ => Objective::Unknown,
+    }
+}
+
+fn next_stage(follow: Follow, stage: &Stage, outcome: &Outcome, now: SimTime) -> Stage {
+    let mut next = stage.clone();
+    match follow {
+        Follow::Recommender => {
+            next.resize(outcome.decision.applied.replicas, now);
+            next.sizes.clone_from(&outcome.containers);
+        }
+        Follow::Horizontal => {
+            next.resize(outcome.hpa_replicas.unwrap_or(stage.replicas()).max(1), now);
+        }
+        Follow::Vertical => {
+            let (cpu, memory) = outcome.vpa_size.unwrap_or(stage.pod());
+            let (cpu_now, memory_now) = stage.pod();
+            let part = |of: u64, now: u64, to: u64| {
+                (of as f64 * to as f64 / now.max(1) as f64).round() as u64
+            };
+            for size in next.sizes.values_mut() {
+                let cores = part(size.0.millicores(), cpu_now.millicores(), cpu.millicores());
+                let bytes = part(size.1.bytes(), memory_now.bytes(), memory.bytes());
+                *size = (Millicores::new(cores), Bytes::new(bytes));
+            }
+        }
+    }
+    next
+}
+
+fn recorded_stage(moment: &Moment) -> Option<Stage> {
+    let first = moment.pods.first()?;
+    let mut started: Vec<SimTime> = moment.pods.iter().map(|pod| pod.started).collect();
+    started.sort();
+    Some(Stage { started, sizes: sizes_of(first) })
+}
+
+pub(super) fn sizes_of(pod: &PodInputs) -> BTreeMap<String, (Millicores, Bytes)> {
+    let size = |container: &ContainerInputs| {
+        (container.name.clone(), (container.cpu_request, container.memory_request))
+    };
+    pod.containers.iter().map(size).collect()
+}
+
+/// The recorded CPU work, all of it, over the pods of a stage, as unevenly as it was; and the
+/// memory of recorded pods as it was, since nobody knows what it would be with more or less work.
+fn spread(moment: &Moment, stage: &Stage) -> Vec<PodInputs> {
+    let recorded = &moment.pods;
+    let weight = |pod: &PodInputs| {
+        pod.containers.iter().filter_map(|container| value(container.cpu)).sum::<f64>()
+    };
+    let weights: Vec<f64> =
+        (0..stage.started.len()).map(|place| weight(&recorded[place % recorded.len()])).collect();
+    let weighed: f64 = weights.iter().sum();
+    let all: f64 = recorded.iter().map(weight).sum();
+    // How many times its recorded pod's work each pod has.
+    let factor = if weighed > 0.0 { all / weighed } else { 1.0 };
+    let pod = |(place, started): (usize, &SimTime)| {
+        let source = &recorded[place % recorded.len()];
+        let container = |container: &ContainerInputs| {
+            let (cpu_request, memory_request) = stage
+                .sizes
+                .get(&container.name)
+                .copied()
+                .unwrap_or((container.cpu_request, container.memory_request));
+            let cpu = container.cpu.map(|cpu| Reading { value: cpu.value * factor, ..cpu });
+            ContainerInputs { cpu_request, memory_request, cpu, ..container.clone() }
+        };
+        PodInputs {
+            name: format!("{}-{place}", source.name),
+            started: *started,
+            is_ready: source.is_ready,
+            containers: source.containers.iter().map(container).collect(),
+        }
+    };
+    stage.started.iter().enumerate().map(pod).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::recording_of;
+    use crate::history::tally::Tally;
+
+    fn plan(goals: serde_json::Value) -> Plan {
+        let spec = serde_json::json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "goals": goals,
+            "constraints": {"global": {"minReplicas": 1, "maxReplicas": 20}},
+        });
+        Plan::try_new(&serde_json::from_value(spec).expect("valid")).expect("valid")
+    }
+
+    fn latency() -> serde_json::Value {
+        serde_json::json!({"slo": {"latency":
+            {"percentile": "99", "threshold": "250ms", "query": "q"}}})
+    }
+
+    #[test]
+    fn work_is_neither_lost_nor_made_by_spreading_it() {
+        let recording = recording_of(1, 3, |_, pod| 0.1 * (pod + 1) as f64, |_| None);
+        let moment = &recording.moments[0];
+        for replicas in [1, 2, 3, 7] {
+            let mut stage = recorded_stage(moment).expect("pods");
+            stage.resize(replicas, moment.at);
+            let pods = spread(moment, &stage);
+            let containers = pods.iter().flat_map(|pod| &pod.containers);
+            let spread: f64 = containers.filter_map(|container| value(container.cpu)).sum();
+            assert_eq!(pods.len() as u32, replicas);
+            assert!((spread - moment.cores_used()).abs() < 1e-9, "{replicas}: {spread}");
+        }
+    }
+
+    #[test]
+    fn the_number_goes_down_in_steps_to_where_the_work_fits() {
+        // Ten pods of half a core use a twentieth of it each: half a core in all.
+        let recording = recording_of(120, 10, |_, _| 0.05, |_| None);
+        let mut player =
+            Player::new(plan(serde_json::json!({})), Follow::Recommender, recording.step)
+                .expect("valid");
+        let mut numbers: Vec<u32> = Vec::new();
+        for moment in &recording.moments {
+            numbers.push(player.play(moment).expect("pods").stage.replicas());
+        }
+        assert_eq!(numbers[0], 10);
+        assert_eq!(numbers.last(), Some(&2), "{numbers:?}");
+        assert!(numbers.windows(2).all(|two| two[1] * 2 >= two[0]), "{numbers:?}");
+    }
+
+    #[test]
+    fn of_latency_only_that_is_claimed_which_was_seen() {
+        // Kept with what was there, and with more; nobody knows with less.
+        let check = |seconds: f64, replicas: u32, expect: Objective| {
+            let recording = recording_of(1, 4, |_, _| 0.1, |_| Some(seconds));
+            let moment = &recording.moments[0];
+            let mut stage = recorded_stage(moment).expect("pods");
+            stage.resize(replicas, moment.at);
+            assert_eq!(objective(&plan(latency()), moment, &stage), expect, "{seconds} {replicas}");
+        };
+        check(0.1, 4, Objective::Kept);
+        check(0.1, 5, Objective::Kept);
+        check(0.1, 3, Objective::Unknown);
+        check(0.4, 4, Objective::Broken);
+        check(0.4, 3, Objective::Broken);
+        check(0.4, 5, Objective::Unknown);
+    }
+
+    #[test]
+    fn latency_that_was_not_observed_teaches_nothing() {
+        // Ample pods and good latency: a level that was learnt from it would rise to 90 %.
+        let recording = recording_of(240, 10, |_, _| 0.05, |_| Some(0.01));
+        let mut player =
+            Player::new(plan(latency()), Follow::Recommender, recording.step).expect("valid");
+        let mut last = String::new();
+        for moment in &recording.moments {
+            let played = player.play(moment).expect("pods");
+            last = played.outcome.expect("decided").reasons.join("; ");
+        }
+        let level = last.split("should use ").nth(1).and_then(|rest| rest.split('%').next());
+        let level: f64 = level.and_then(|level| level.parse().ok()).expect(&last);
+        // It rose while the pods were still those of the record, and then no more.
+        assert!(level < 80.0, "{last}");
+    }
+
+    #[test]
+    fn gaps_in_the_record_change_nothing() {
+        let mut recording = recording_of(3, 2, |_, _| 0.3, |_| None);
+        recording.moments[1].pods.clear();
+        let mut player =
+            Player::new(plan(serde_json::json!({})), Follow::Recommender, recording.step)
+                .expect("valid");
+        let played: Vec<_> =
+            recording.moments.iter().map(|moment| player.play(moment).is_some()).collect();
+        assert_eq!(played, [true, false, true]);
+    }
+
+    #[test]
+    fn moments_short_of_cpu_or_memory_are_counted() {
+        // Two pods of 500m and 256Mi use 300m and 100Mi each: one of them alone is short.
+        let recording = recording_of(1, 2, |_, _| 0.3, |_| None);
+        let moment = &recording.moments[0];
+        let mut stage = recorded_stage(moment).expect("pods");
+        let mut tally = Tally::default();
+        tally.add(1.0, moment, &stage, Objective::Unknown);
+        assert_eq!((tally.short_of_cpu, tally.short_of_memory), (0, 0));
+        assert_eq!((tally.core_hours, tally.gib_hours, tally.mean_pods()), (1.0, 0.5, 2.0));
+        stage.resize(1, moment.at);
+        for size in stage.sizes.values_mut() {
+            size.1 = Bytes::from_mib(80);
+        }
+        tally.add(1.0, moment, &stage, Objective::Unknown);
+        assert_eq!((tally.short_of_cpu, tally.short_of_memory), (1, 1));
+        assert!((tally.worst_cpu_excess - 0.2).abs() < 1e-9);
+        assert!((tally.worst_memory_excess - 0.25).abs() < 1e-9);
+    }
+}

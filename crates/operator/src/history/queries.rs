@@ -1,0 +1,122 @@
+//! The questions to Prometheus about pods of the past.
+
+use crate::api::ScaleTargetRef;
+
+/// Queries with places for the workload: `$namespace`, `$workload`, `$pods` (a regular
+/// expression of their names) and `$window` (a length of time for rates).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queries {
+    /// Cores that each container used.
+    pub cpu: String,
+    /// Bytes that each container used.
+    pub memory: String,
+    /// Cores that each container requested.
+    pub cpu_requests: String,
+    /// Bytes that each container requested.
+    pub memory_requests: String,
+}
+
+impl Default for Queries {
+    /// The series of cadvisor, which every kubelet serves, and of kube-state-metrics.
+    fn default() -> Self {
+        let pods = r#"namespace="$namespace",pod=~"$pods""#;
+        let used = format!(r#"{pods},container!="",container!="POD""#);
+        let requested = |resource: &str| {
+            format!(
+                "max by (pod, container) \
+                 (kube_pod_container_resource_requests{{{pods},resource=\"{resource}\"}})"
+            )
+        };
+        Self {
+            cpu: format!(
+                "sum by (pod, container) \
+                 (rate(container_cpu_usage_seconds_total{{{used}}}[$window]))"
+            ),
+            memory: format!(
+                "max by (pod, container) (container_memory_working_set_bytes{{{used}}})"
+            ),
+            cpu_requests: requested("cpu"),
+            memory_requests: requested("memory"),
+        }
+    }
+}
+
+/// Fills the places of a query.
+pub(super) fn filled(query: &str, places: &[(&str, &str)]) -> String {
+    places.iter().fold(query.to_owned(), |query, (place, text)| query.replace(place, text))
+}
+
+/// The letters of which Kubernetes makes the ends of names.
+const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
+
+/// A regular expression of the names of a workload's pods, for a string of PromQL: those that
+/// are there now, and all that its controller would name so.
+pub(super) fn pods_pattern(target: &ScaleTargetRef, present: &[String]) -> String {
+    let name = literal(&target.name);
+    let made = match target.kind.as_str() {
+        "Deployment" => Some(format!("{name}-{LETTERS}{{1,10}}-{LETTERS}{{5}}")),
+        "StatefulSet" => Some(format!("{name}-[0-9]+")),
+        "ReplicaSet" => Some(format!("{name}-{LETTERS}{{5}}")),
+        _ => None,
+    };
+    let present = present.iter().map(|name| literal(name));
+    made.into_iter().chain(present).collect::<Vec<_>>().join("|")
+}
+
+/// Text that means itself in a regular expression in a string of PromQL.
+fn literal(text: &str) -> String {
+    let escape = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c.to_string(),
+        '"' => "\\\"".to_owned(),
+        '\\' => "\\\\\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        _ => format!("\\\\{c}"),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(kind: &str, name: &str) -> ScaleTargetRef {
+        ScaleTargetRef {
+            api_version: "apps/v1".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn pods_are_known_by_the_names_that_controllers_give() {
+        let check = |kind: &str, expect: &str| {
+            assert_eq!(pods_pattern(&target(kind, "shop.web"), &["odd".to_owned()]), expect);
+        };
+        check("StatefulSet", r"shop\\.web-[0-9]+|odd");
+        check("ReplicaSet", r"shop\\.web-[bcdfghjklmnpqrstvwxz2456789]{5}|odd");
+        check("Rollout", "odd");
+    }
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_query() {
+        let pattern = pods_pattern(&target("Rollout", "x"), &[r#"a"} or up{x=~"\"#.to_owned()]);
+        let query = filled(r#"up{pod=~"$pods"}"#, &[("$pods", &pattern)]);
+        // Every quotation mark but the two of the query itself stands behind an odd number of
+        // backslashes.
+        let mut open = 0;
+        let mut backslashes = 0;
+        for c in query.chars() {
+            open += usize::from(c == '"' && backslashes % 2 == 0);
+            backslashes = if c == '\\' { backslashes + 1 } else { 0 };
+        }
+        assert_eq!(open, 2, "{query}");
+    }
+
+    #[test]
+    fn the_standard_queries_have_all_places() {
+        let queries = Queries::default();
+        assert!(queries.cpu.contains("$namespace") && queries.cpu.contains("[$window]"));
+        assert!(queries.memory.contains("$pods"));
+        assert!(queries.cpu_requests.contains("resource=\"cpu\""));
+    }
+}

@@ -1,0 +1,253 @@
+//! What the operator may do in a cluster, and why. This list is the only one: the roles that
+//! `manifests` prints and the chart's `_rights.tpl` are made from it, and a test runs the
+//! operator with nothing else and fails if a call is forbidden or a verb is never used.
+
+use serde_json::{Value, json};
+
+use super::manifests::Installation;
+
+/// Where a right holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In all namespaces, or in the only one that is looked after.
+    Workloads,
+    /// In the operator's own namespace.
+    Own,
+    /// In the cluster as a whole, and only with the webhook.
+    Cluster,
+}
+
+/// Which objects a right is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// All of the kind.
+    All,
+    /// One of a name that never changes.
+    Always(&'static str),
+    /// The webhook configuration of this installation.
+    WebhookConfiguration,
+}
+
+/// Something that the operator may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Right {
+    /// Where.
+    pub place: Place,
+    /// Group of the API.
+    pub group: &'static str,
+    /// Kinds of objects, in the plural.
+    pub resources: &'static [&'static str],
+    /// What may be done with them.
+    pub verbs: &'static [&'static str],
+    /// With which of them.
+    pub named: Named,
+    /// What for.
+    pub why: &'static str,
+}
+
+/// Everything that the operator may do.
+pub const RIGHTS: &[Right] = &[
+    Right {
+        place: Place::Workloads,
+        group: "homeostat.dev",
+        resources: &["multidimpodautoscalers"],
+        verbs: &["list", "watch"],
+        named: Named::All,
+        why: "Objects are followed; what people wrote in them is never changed.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "homeostat.dev",
+        resources: &["multidimpodautoscalers/status"],
+        verbs: &["patch"],
+        named: Named::All,
+        why: "Recommendations, reasons and conditions.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "homeostat.dev",
+        resources: &["multidimpodautoscalercheckpoints"],
+        verbs: &["get", "create", "patch"],
+        named: Named::All,
+        why: "What is remembered of an object, so that a restart loses nothing.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
+        resources: &["pods"],
+        verbs: &["list", "watch"],
+        named: Named::All,
+        why: "Pods of the workloads: sizes, readiness, age.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
+        resources: &["configmaps"],
+        verbs: &["get"],
+        named: Named::All,
+        why: "Policy files that objects name; no other config map is asked for.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
+        resources: &["pods/eviction"],
+        verbs: &["create"],
+        named: Named::All,
+        why: "A pod of the wrong size is made anew; disruption budgets hold.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
+        resources: &["pods/resize"],
+        verbs: &["patch"],
+        named: Named::All,
+        why: "Servers from 1.33 on resize a pod where it runs.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
+        resources: &["replicationcontrollers/scale"],
+        verbs: &["get", "patch"],
+        named: Named::All,
+        why: "The number of pods of a workload, and nothing else of it.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "apps",
+        resources: &["deployments/scale", "replicasets/scale", "statefulsets/scale"],
+        verbs: &["get", "patch"],
+        named: Named::All,
+        why: "The number of pods of a workload, and nothing else of it.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "metrics.k8s.io",
+        resources: &["pods"],
+        verbs: &["list"],
+        named: Named::All,
+        why: "What pods use.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "autoscaling",
+        resources: &["horizontalpodautoscalers"],
+        verbs: &["list"],
+        named: Named::All,
+        why: "Who else scales a workload: two that act would fight.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "autoscaling.k8s.io",
+        resources: &["verticalpodautoscalers"],
+        verbs: &["list"],
+        named: Named::All,
+        why: "Who else sizes a workload.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "events.k8s.io",
+        resources: &["events"],
+        verbs: &["create", "patch"],
+        named: Named::All,
+        why: "Events of the objects; one that repeats is counted up.",
+    },
+    Right {
+        place: Place::Own,
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["create"],
+        named: Named::All,
+        why: "Who leads. To create cannot be limited to a name.",
+    },
+    Right {
+        place: Place::Own,
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["get", "update"],
+        named: Named::Always("homeostat-operator"),
+        why: "Who leads.",
+    },
+    Right {
+        place: Place::Own,
+        group: "",
+        resources: &["secrets"],
+        verbs: &["get", "update"],
+        named: Named::Always("homeostat-webhook"),
+        why: "The webhook's certificate: this secret is installed empty, no other is ever read.",
+    },
+    Right {
+        place: Place::Cluster,
+        group: "admissionregistration.k8s.io",
+        resources: &["mutatingwebhookconfigurations"],
+        verbs: &["get", "patch"],
+        named: Named::WebhookConfiguration,
+        why: "The API server is told which authority to believe.",
+    },
+];
+
+impl Right {
+    fn is_for(&self, has_webhook: bool) -> bool {
+        let is_of_the_webhook = self.resources == ["secrets"] || self.place == Place::Cluster;
+        has_webhook || !is_of_the_webhook
+    }
+}
+
+/// The rules of one of an installation's roles.
+pub(super) fn rules(place: Place, installation: &Installation) -> Vec<Value> {
+    let rights = RIGHTS.iter().filter(|right| right.place == place);
+    let rights = rights.filter(|right| right.is_for(installation.has_webhook));
+    let rule = |right: &Right| {
+        let mut rule = json!({
+            "apiGroups": [right.group], "resources": right.resources, "verbs": right.verbs,
+        });
+        match right.named {
+            Named::All => {}
+            Named::Always(name) => rule["resourceNames"] = json!([name]),
+            Named::WebhookConfiguration => {
+                rule["resourceNames"] = json!([installation.cluster_name()]);
+            }
+        }
+        rule
+    };
+    rights.map(rule).collect()
+}
+
+/// The list as named templates of the chart.
+pub fn chart_rights() -> String {
+    let mut text = String::from(
+        "{{/*\nMade from the list in crates/operator/src/install/rights.rs. Do not edit:\n\
+         HOMEOSTAT_WRITE=1 cargo test -p homeostat-operator --test it rights_of_the_chart\n*/}}\n",
+    );
+    for (place, name) in
+        [(Place::Workloads, "workloads"), (Place::Own, "own"), (Place::Cluster, "cluster")]
+    {
+        text.push_str(&format!("{{{{- define \"homeostat.rights.{name}\" -}}}}\n"));
+        for right in RIGHTS.iter().filter(|right| right.place == place) {
+            text.push_str(&chart_rule(right));
+        }
+        text.push_str("{{- end }}\n");
+    }
+    text
+}
+
+fn chart_rule(right: &Right) -> String {
+    let list = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+        format!("[{}]", words.join(", "))
+    };
+    let mut rule = format!("# {}\n- apiGroups: {}\n", right.why, list(&[right.group]));
+    rule.push_str(&format!("  resources: {}\n", list(right.resources)));
+    match right.named {
+        Named::All => {}
+        Named::Always(name) => rule.push_str(&format!("  resourceNames: {}\n", list(&[name]))),
+        Named::WebhookConfiguration => {
+            rule.push_str("  resourceNames: [{{ include \"homeostat.clusterName\" . | quote }}]\n");
+        }
+    }
+    rule.push_str(&format!("  verbs: {}\n", list(right.verbs)));
+    if right.is_for(false) {
+        rule
+    } else {
+        format!("{{{{- if .Values.webhook.enabled }}}}\n{rule}{{{{- end }}}}\n")
+    }
+}

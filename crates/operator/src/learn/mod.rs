@@ -1,0 +1,17 @@
+//! Recommenders that learn: policy files, and learners over gRPC that act in a workload as they
+//! would in a simulated world.
+//!
+//! Whatever they answer goes through the same guardrails as every other recommendation. While
+//! one is silent or makes no sense, `joint` recommends in its place.
+
+mod advice;
+mod desk;
+mod learners;
+mod listen;
+mod policy_file;
+
+pub use advice::{Advice, LastAction, act};
+pub use desk::{Desk, Moment};
+pub use learners::{Learners, NoDesk};
+pub use listen::{LearnerPort, ListenError, serve_learners};
+pub use policy_file::{LearnedPolicy, PolicyFile, PolicyFileError};

@@ -1,0 +1,45 @@
+//! What the first object of somebody who tries it meets.
+
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::operator::{Operator, OperatorConfig, eventually};
+use super::shop::{Shop, spec};
+
+#[tokio::test]
+async fn the_first_object_of_a_namespace_gets_its_recommendation_without_a_warning() {
+    let Some(shop) = Shop::open("first-object").await else { return };
+    shop.deployment("checkout", 1).await;
+    shop.uses("checkout-0", "200m", "100Mi").await;
+    // An interval that no test waits for: what happens, happens because the object was written.
+    let arguments = ["--no-webhook", "--no-leader-election", "--interval", "10m"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+    command.arg("run").args(arguments).args(["--namespace", &shop.namespace]);
+    command.args(["--only-namespace", &shop.namespace]);
+    command.env("KUBECONFIG", shop.cluster.admin_kubeconfig());
+    let operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
+    eventually("the first pass, over nothing", async || {
+        operator.get("/metrics").filter(|text| text.contains("homeostat_operator_passes_total 1"))
+    })
+    .await;
+    shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
+    shop.condition("checkout", "Ready", "AsPlanned").await;
+    shop.condition("checkout", "MetricsFresh", "AsPlanned").await;
+    let events: Api<Event> = shop.api();
+    let events = events.list(&ListParams::default()).await.expect("listed").items;
+    assert!(events.is_empty(), "{events:#?}");
+}
+
+#[tokio::test]
+async fn asking_whether_it_is_ready_does_not_keep_it_from_starting() {
+    let Some(shop) = Shop::open("impatient").await else { return };
+    shop.deployment("checkout", 1).await;
+    shop.uses("checkout-0", "200m", "100Mi").await;
+    shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let is_not_ready = || operator.get("/readyz").is_none_or(|answer| answer != "ok\n");
+    while is_not_ready() {}
+    shop.condition("checkout", "Ready", "AsPlanned").await;
+}

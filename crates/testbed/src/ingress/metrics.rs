@@ -1,0 +1,91 @@
+//! What an ingress tells Prometheus.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// Upper ends of the latency histogram, in seconds.
+const BUCKETS: [f64; 20] = [
+    0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0,
+    3.0, 4.0, 5.0,
+];
+
+/// The histogram of a run's latencies, served to Prometheus.
+#[derive(Default)]
+pub struct IngressMetrics {
+    run: Mutex<RunMetrics>,
+}
+
+#[derive(Default)]
+struct RunMetrics {
+    /// Name of the run, the label of all of its series.
+    name: String,
+    buckets: [u64; BUCKETS.len()],
+    count: u64,
+    sum: f64,
+    failed: u64,
+}
+
+impl IngressMetrics {
+    /// Serves `/metrics` on loopback until the program ends.
+    pub fn serve(port: u16) -> Arc<Self> {
+        let metrics = Arc::new(Self::default());
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+        let served = metrics.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let metrics = served.clone();
+                // Whoever does not ask properly gets no answer.
+                std::thread::spawn(move || metrics.answer(&stream));
+            }
+        });
+        metrics
+    }
+
+    /// Forgets the last run: the next one has series of its own.
+    pub fn begin(&self, name: &str) {
+        *self.run.lock().expect("nobody panics") =
+            RunMetrics { name: name.to_owned(), ..RunMetrics::default() };
+    }
+
+    /// A request was answered, or was not.
+    pub(super) fn observe(&self, seconds: f64, is_ok: bool) {
+        let mut run = self.run.lock().expect("nobody panics");
+        for (bucket, end) in run.buckets.iter_mut().zip(BUCKETS) {
+            *bucket += u64::from(seconds <= end);
+        }
+        run.count += 1;
+        run.sum += seconds;
+        run.failed += u64::from(!is_ok);
+    }
+
+    /// Keeps the connection open as Prometheus does.
+    fn answer(&self, stream: &TcpStream) -> Option<()> {
+        let mut lines = BufReader::new(stream).lines();
+        loop {
+            lines.next()?.ok()?;
+            while !lines.next()?.ok()?.is_empty() {}
+            let body = self.text();
+            let length = body.len();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4";
+            let answer = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+            (&mut &*stream).write_all(answer.as_bytes()).ok()?;
+        }
+    }
+
+    fn text(&self) -> String {
+        let run = self.run.lock().expect("nobody panics");
+        let RunMetrics { name, count, sum, failed, .. } = &*run;
+        let metric = "ingress_request_duration_seconds";
+        let mut text = format!("# TYPE {metric} histogram\n");
+        for (bucket, end) in run.buckets.iter().zip(BUCKETS) {
+            text += &format!("{metric}_bucket{{run=\"{name}\",le=\"{end}\"}} {bucket}\n");
+        }
+        text + &format!(
+            "{metric}_bucket{{run=\"{name}\",le=\"+Inf\"}} {count}\n\
+             {metric}_sum{{run=\"{name}\"}} {sum}\n{metric}_count{{run=\"{name}\"}} {count}\n\
+             # TYPE ingress_requests_failed_total counter\n\
+             ingress_requests_failed_total{{run=\"{name}\"}} {failed}\n"
+        )
+    }
+}
