@@ -3,6 +3,7 @@
 //! Clocks of copies may differ, so nobody compares the times in the lease with its own: a
 //! lease is over when it has not *changed* for its length on the observer's own clock.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -11,6 +12,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::watch;
+
+use crate::telemetry::Telemetry;
+
+/// How often a lease is renewed.
+const RENEW: Duration = Duration::from_secs(2);
 
 /// How a lease is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +29,10 @@ pub struct LeaseConfig {
     pub identity: String,
     /// A lease that has not changed for this long is free.
     pub length: Duration,
-    /// How often it is renewed, or looked at by those who wait.
+    /// How often it is renewed.
     pub renew: Duration,
+    /// How often those who wait look at it.
+    pub look: Duration,
 }
 
 impl LeaseConfig {
@@ -35,8 +43,48 @@ impl LeaseConfig {
             name: name.to_owned(),
             identity: identity.to_owned(),
             length: Duration::from_secs(10),
-            renew: Duration::from_secs(2),
+            renew: RENEW,
+            look: Duration::from_secs(1),
         }
+    }
+}
+
+/// Whether this copy leads. It leads for a time and no longer, whether or not anybody finds out
+/// that the time is over: a program that was stopped and goes on must not act once more.
+#[derive(Clone)]
+pub struct Leadership {
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Leadership {
+    /// That of a single copy, which nobody has to follow.
+    pub fn of_a_single_copy(client: Client, telemetry: Arc<Telemetry>) -> Self {
+        const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+        let (sender, until) = watch::channel(Some(Instant::now() + CENTURY));
+        // No lease says whether the server answers: it is asked all the same.
+        tokio::spawn(async move {
+            while !sender.is_closed() {
+                let asked = tokio::time::timeout(RENEW, client.apiserver_version());
+                match asked.await {
+                    Ok(Ok(_)) => telemetry.heard(),
+                    Ok(Err(error)) => telemetry.server_error("version", &error),
+                    Err(_) => telemetry.server_silent("version", RENEW),
+                }
+                tokio::time::sleep(RENEW).await;
+            }
+        });
+        Self { until }
+    }
+
+    /// Whether it leads now.
+    pub fn is_held(&self) -> bool {
+        self.until.borrow().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits until it has been taken or lost.
+    pub async fn changed(&mut self) {
+        // An error says that the program is about to end.
+        let _ = self.until.changed().await;
     }
 }
 
@@ -74,38 +122,40 @@ impl Observed {
     }
 }
 
-/// Holds the lease as long as it can; the receiver says whether it leads. Whoever cannot renew
-/// for as long as the lease lasts no longer leads, whatever the server thinks.
-pub fn hold(client: Client, config: LeaseConfig) -> watch::Receiver<bool> {
-    let (leads, receiver) = watch::channel(false);
+/// Holds the lease as long as it can. Whoever cannot renew it no longer leads a while before
+/// others may take it, whatever the server thinks.
+pub fn hold(client: Client, config: LeaseConfig, telemetry: Arc<Telemetry>) -> Leadership {
+    let (until, receiver) = watch::channel(None);
     tokio::spawn(async move {
         let api: Api<Lease> = Api::namespaced(client, &config.namespace);
         let mut observed = Observed::default();
-        let mut renewed = Instant::now();
-        while !leads.is_closed() {
+        while !until.is_closed() {
+            // Others count from the moment at which they see the renewal, which is later.
+            let asked = Instant::now();
             let holds = tokio::time::timeout(config.renew, attempt(&api, &config, &mut observed));
             match holds.await {
-                Ok(Ok(true)) => {
-                    renewed = Instant::now();
-                    say(&leads, true);
+                Ok(Ok(holds)) => {
+                    telemetry.heard();
+                    say(&until, holds.then(|| asked + config.length - config.renew));
                 }
-                Ok(Ok(false)) => say(&leads, false),
                 // Silence or refusal: the lease may still be ours.
-                Ok(Err(_)) | Err(_) => {
-                    if renewed.elapsed() >= config.length - config.renew {
-                        say(&leads, false);
-                    }
-                }
+                Ok(Err(error)) => telemetry.server_error("lease", &error),
+                Err(_) => telemetry.server_silent("lease", config.renew),
             }
-            tokio::time::sleep(config.renew).await;
+            let is_over = until.borrow().is_some_and(|until| Instant::now() >= until);
+            if is_over {
+                say(&until, None);
+            }
+            let holds = until.borrow().is_some();
+            tokio::time::sleep(if holds { config.renew } else { config.look }).await;
         }
     });
-    receiver
+    Leadership { until: receiver }
 }
 
-/// Says who leads, if that is news.
-fn say(leads: &watch::Sender<bool>, now: bool) {
-    leads.send_if_modified(|before| std::mem::replace(before, now) != now);
+/// Says until when we lead; that somebody leads or no longer does is news, a renewal is not.
+fn say(until: &watch::Sender<Option<Instant>>, now: Option<Instant>) {
+    until.send_if_modified(|before| std::mem::replace(before, now).is_some() != now.is_some());
 }
 
 /// Takes or renews the lease, if it may; whether we hold it.
@@ -189,6 +239,17 @@ mod tests {
         assert_eq!(Observed::default().next(&config, &spec("b", 1), now), Next::Take);
         assert_eq!(Observed::default().next(&config, &spec("", 1), now), Next::Take);
         assert_eq!(Observed::default().next(&config, &LeaseSpec::default(), now), Next::Take);
+    }
+
+    #[test]
+    fn nobody_leads_longer_than_its_time_even_if_it_never_hears_of_the_end() {
+        let (sender, until) = watch::channel(None);
+        let leadership = Leadership { until };
+        assert!(!leadership.is_held());
+        say(&sender, Some(Instant::now() + Duration::from_secs(60)));
+        assert!(leadership.is_held());
+        say(&sender, Some(Instant::now() - Duration::from_millis(1)));
+        assert!(!leadership.is_held());
     }
 
     #[test]

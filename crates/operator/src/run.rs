@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::cluster::Capabilities;
 use crate::controllers::{Context, Options, Recommender, Updater, follow};
 use crate::learn::{LearnerPort, ListenError, serve_learners};
-use crate::lease::{self, LeaseConfig};
+use crate::lease::{self, Leadership, LeaseConfig};
 use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
 use crate::telemetry::Telemetry;
 use crate::webhook::{CertificateError, CurrentCertificate, Keeper, KeeperConfig};
@@ -101,8 +101,8 @@ pub async fn run(
         status_changes,
     );
     let leads = match lease {
-        Some(lease) => lease::hold(client.clone(), lease),
-        None => always_leads(),
+        Some(lease) => lease::hold(client.clone(), lease, telemetry.clone()),
+        None => Leadership::of_a_single_copy(client.clone(), telemetry.clone()),
     };
     let ctx = Arc::new(Context::new(
         client.clone(),
@@ -160,13 +160,6 @@ async fn listener(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|why| RunError::Address { address, why })
 }
 
-fn always_leads() -> watch::Receiver<bool> {
-    let (sender, receiver) = watch::channel(true);
-    // The channel must outlive everybody: a closed one would end the waits on it.
-    std::mem::forget(sender);
-    receiver
-}
-
 /// Asks now and then what the server can do, and tells who leads.
 async fn keep_watch(ctx: Arc<Context>) {
     const CAPABILITIES: Duration = Duration::from_secs(300);
@@ -174,7 +167,7 @@ async fn keep_watch(ctx: Arc<Context>) {
     loop {
         ctx.telemetry.leads(ctx.is_leader());
         match tokio::time::timeout(CAPABILITIES, leads.changed()).await {
-            Ok(_) => tracing::info!(leads = ctx.is_leader(), "leadership changed"),
+            Ok(()) => tracing::info!(leads = ctx.is_leader(), "leadership changed"),
             Err(_) => {
                 if let Err(error) = ctx.refresh_capabilities().await {
                     ctx.telemetry.server_error("discovery", &error);

@@ -18,6 +18,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::controllers::{Context, now};
+use crate::telemetry::SILENT_AFTER;
 use crate::webhook::{CurrentCertificate, review};
 
 /// A pod with everything around it is at most this long.
@@ -166,10 +167,14 @@ async fn body(request: Request<Incoming>) -> Result<Bytes, Answer> {
 fn ready(served: &Served) -> Answer {
     let mut missing = Vec::new();
     if !served.ctx.are_caches_ready() {
-        missing.push("objects and pods have not been listed yet");
+        missing.push("objects and pods have not been listed yet".to_owned());
+    }
+    let silence = served.ctx.telemetry.silence();
+    if silence > SILENT_AFTER {
+        missing.push(format!("the API server has not answered for {}s", silence.as_secs()));
     }
     if !served.certificate.is_known() && served.ctx.options.has_webhook {
-        missing.push("the webhook has no certificate yet");
+        missing.push("the webhook has no certificate yet".to_owned());
     }
     if missing.is_empty() {
         text(StatusCode::OK, "ok\n")

@@ -2,10 +2,12 @@
 
 mod objects;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -42,6 +44,24 @@ struct ObjectReason {
     reason: String,
 }
 
+/// An API server that has not answered for this long is away. It is asked every other second
+/// by whoever holds or waits for the lease.
+pub const SILENT_AFTER: Duration = Duration::from_secs(6);
+
+/// A time in which the API server did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// When it answered again.
+    pub ended: Timestamp,
+    /// How long it had been silent.
+    pub lasted: Duration,
+}
+
+struct Heard {
+    at: Instant,
+    outage: Option<Outage>,
+}
+
 /// Counters of one process.
 pub struct Telemetry {
     registry: Registry,
@@ -60,6 +80,9 @@ pub struct Telemetry {
     conditions: Family<ObjectCondition, Gauge>,
     condition_reasons: Family<ObjectReason, Counter>,
     leads: Gauge<i64, AtomicI64>,
+    silence: Gauge<f64, AtomicU64>,
+    outages: Counter<u64, AtomicU64>,
+    heard: Mutex<Heard>,
     certificate_expiry: Gauge<i64, AtomicI64>,
 }
 
@@ -83,6 +106,9 @@ impl Default for Telemetry {
             conditions: Family::default(),
             condition_reasons: Family::default(),
             leads: Gauge::default(),
+            silence: Gauge::default(),
+            outages: Counter::default(),
+            heard: Mutex::new(Heard { at: Instant::now(), outage: None }),
             certificate_expiry: Gauge::default(),
         };
         this.register();
@@ -116,6 +142,10 @@ impl Telemetry {
         let help = "Conditions as they turned, by reason";
         registry.register("condition_changes", help, self.condition_reasons.clone());
         registry.register("leads", "Whether this copy leads", self.leads.clone());
+        let help = "Time since the API server last answered";
+        registry.register("server_silence_seconds", help, self.silence.clone());
+        let help = "Times that the API server was silent and came back";
+        registry.register("server_outages", help, self.outages.clone());
         let help = "When the webhook's certificate ends, in seconds since 1970";
         registry.register("certificate_expiry_seconds", help, self.certificate_expiry.clone());
         let help = "Requests to the API server, by method";
@@ -125,6 +155,7 @@ impl Telemetry {
 
     /// Everything in the text format of Prometheus.
     pub fn text(&self) -> String {
+        self.silence.set(self.silence().as_secs_f64());
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a string takes everything");
         text
@@ -149,6 +180,34 @@ impl Telemetry {
         tracing::warn!(what, %error, "the API server did not do what was asked");
     }
 
+    /// The API server did not answer in time.
+    pub fn server_silent(&self, what: &'static str, waited: Duration) {
+        self.server_errors.get_or_create(&What { what }).inc();
+        tracing::warn!(what, seconds = waited.as_secs_f64(), "the API server did not answer");
+    }
+
+    /// The API server answered.
+    pub fn heard(&self) {
+        let mut heard = self.heard.lock().expect("nobody panics while holding it");
+        let lasted = heard.at.elapsed();
+        heard.at = Instant::now();
+        if lasted > SILENT_AFTER {
+            heard.outage = Some(Outage { ended: Timestamp::now(), lasted });
+            self.outages.inc();
+            tracing::warn!(seconds = lasted.as_secs_f64(), "the API server answers again");
+        }
+    }
+
+    /// How long ago it answered last.
+    pub fn silence(&self) -> Duration {
+        self.heard.lock().expect("nobody panics while holding it").at.elapsed()
+    }
+
+    /// The last time that it was silent and came back.
+    pub fn outage(&self) -> Option<Outage> {
+        self.heard.lock().expect("nobody panics while holding it").outage
+    }
+
     /// A workload could not be scaled.
     pub fn target_error(&self, error: &TargetError) {
         self.server_errors.get_or_create(&What { what: "scale" }).inc();
@@ -164,6 +223,11 @@ impl Telemetry {
     /// A look ended in a panic.
     pub fn panicked(&self) {
         self.panics.inc();
+    }
+
+    /// A number of pods was not changed, since somebody else had changed it meanwhile.
+    pub fn outrun(&self) {
+        self.rescales.get_or_create(&What { what: "outrun" }).inc();
     }
 
     /// A number of pods was changed.

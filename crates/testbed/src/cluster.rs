@@ -68,7 +68,7 @@ impl ClusterConfig<'_> {
         let program = self.binaries.join("kube-apiserver");
         let log = folder.join("apiserver.log");
         let api_server = Server::start(&program, arguments.into_iter().chain(further), &log);
-        let cluster = Cluster { folder, port, authority, etcd, api_server };
+        let cluster = Cluster { folder, port, etcd_port: client_port, authority, etcd, api_server };
         cluster.wait_until_ready();
         cluster
     }
@@ -78,6 +78,7 @@ impl ClusterConfig<'_> {
 pub struct Cluster {
     folder: PathBuf,
     port: u16,
+    etcd_port: u16,
     authority: Authority,
     /// Its database.
     pub etcd: Server,
@@ -94,6 +95,11 @@ impl Cluster {
     /// Where the API server listens.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where etcd listens, which also takes JSON.
+    pub fn etcd_port(&self) -> u16 {
+        self.etcd_port
     }
 
     /// Who signs the certificates of this cluster.
@@ -132,14 +138,18 @@ impl Cluster {
         client_of(&self.admin_kubeconfig()).await
     }
 
-    /// Waits until the API server answers that it is ready.
+    /// Waits until the API server answers that it is ready; for threads without a runtime.
     pub fn wait_until_ready(&self) {
-        let started = Instant::now();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime");
+        runtime.expect("a runtime").block_on(self.ready());
+    }
+
+    /// Waits until the API server answers that it is ready.
+    pub async fn ready(&self) {
+        let started = Instant::now();
         loop {
             let is_up = TcpStream::connect(("127.0.0.1", self.port)).is_ok();
-            if is_up && runtime.block_on(self.is_ready()) {
+            if is_up && self.is_ready().await {
                 return;
             }
             assert!(
@@ -147,7 +157,7 @@ impl Cluster {
                 "the API server is not ready after a minute: see {}",
                 self.api_server.log().display()
             );
-            std::thread::sleep(Duration::from_millis(100));
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 

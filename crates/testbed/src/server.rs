@@ -5,13 +5,14 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A server that dies with the thread that started it, and when it is dropped.
 pub struct Server {
     program: PathBuf,
     arguments: Vec<OsString>,
     log: PathBuf,
-    process: Child,
+    process: Mutex<Child>,
 }
 
 impl Server {
@@ -22,13 +23,13 @@ impl Server {
         log: &Path,
     ) -> Self {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-        let process = spawn(program, &arguments, log);
+        let process = Mutex::new(spawn(program, &arguments, log));
         Self { program: program.to_owned(), arguments, log: log.to_owned(), process }
     }
 
     /// Its process id.
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.locked().id()
     }
 
     /// Where it writes what it says.
@@ -37,16 +38,17 @@ impl Server {
     }
 
     /// Ends it as a crash would.
-    pub fn kill(&mut self) {
+    pub fn kill(&self) {
+        let mut process = self.locked();
         // One that has ended already needs no ending.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = process.kill();
+        let _ = process.wait();
     }
 
     /// Starts it again with the same arguments, after ending it if it still runs.
-    pub fn restart(&mut self) {
+    pub fn restart(&self) {
         self.kill();
-        self.process = spawn(&self.program, &self.arguments, &self.log);
+        *self.locked() = spawn(&self.program, &self.arguments, &self.log);
     }
 
     /// Stops it where it is: its sockets stay open and nobody answers.
@@ -57,6 +59,11 @@ impl Server {
     /// Lets it go on.
     pub fn resume(&self) {
         self.signal("CONT");
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Child> {
+        // Whoever panicked while holding it was about to end the process anyway.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signal(&self, signal: &str) {

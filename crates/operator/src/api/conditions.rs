@@ -80,6 +80,8 @@ pub enum ConditionReason {
     NoRecommendation,
     /// Pods that start are not sized.
     WebhookSilent,
+    /// Pods cannot be resized where they are.
+    ResizeRefused,
     /// A disruption budget or limit holds changes up.
     DisruptionLimited,
     /// The objective is broken.

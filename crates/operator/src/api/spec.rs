@@ -144,9 +144,9 @@ pub struct DisruptionLimits {
     #[serde(default = "DisruptionLimits::default_max_unavailable")]
     #[schemars(regex(pattern = r"^[0-9]+%?$"))]
     pub max_unavailable: String,
-    /// Evictions in any hour, for the whole workload.
+    /// Evictions in any hour, for the whole workload. The status remembers each of them.
     #[serde(default = "DisruptionLimits::default_evictions_per_hour")]
-    #[schemars(range(min = 0, max = 100_000))]
+    #[schemars(range(min = 0, max = 10_000))]
     pub evictions_per_hour: u32,
     /// Time that a pod is left alone after it became ready.
     #[serde(default = "DisruptionLimits::default_least_pod_age")]

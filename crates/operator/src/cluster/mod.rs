@@ -9,7 +9,8 @@ mod workloads;
 
 pub use capabilities::Capabilities;
 pub use pods::{
-    ContainerRecord, PodRecord, SIZED_ANNOTATION, container_record, keep_what_is_needed, record,
+    ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record,
+    keep_what_is_needed, record,
 };
 pub use selector::{SelectorError, read_selector, selects};
 pub use targets::{Scaled, TargetError, Targets};

@@ -17,6 +17,8 @@ pub const SIZED_ANNOTATION: &str = "homeostat.dev/sized-by";
 pub struct PodRecord {
     /// Its name.
     pub name: String,
+    /// What tells it from others of the same name.
+    pub uid: String,
     /// When it was started; when it was created, if it has not been.
     pub started: SimTime,
     /// Since when it has been ready; none if it is not.
@@ -25,8 +27,24 @@ pub struct PodRecord {
     pub is_leaving: bool,
     /// Whether the admission webhook sized it when it was made.
     pub was_sized: bool,
+    /// How far a resize in place has come; none if there is none.
+    pub resize: Option<ResizeState>,
     /// Its containers.
     pub containers: Vec<ContainerRecord>,
+}
+
+/// How far a resize in place has come. The pod's spec says the new size from the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResizeState {
+    /// The node is at it.
+    Underway,
+    /// The node has no room now, and tries again.
+    Deferred {
+        /// Since when.
+        since: SimTime,
+    },
+    /// The node will never have the room.
+    Infeasible,
 }
 
 /// A container in a few words.
@@ -94,6 +112,8 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
     let annotations = pod.metadata.annotations.as_ref();
     Some(PodRecord {
         name,
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        resize: resize_state(pod),
         started,
         ready_since,
         is_leaving: pod.metadata.deletion_timestamp.is_some(),
@@ -121,6 +141,20 @@ pub fn container_record(container: &Container) -> ContainerRecord {
         memory_limit: memory(limits),
         oom_killed_at: None,
     }
+}
+
+fn resize_state(pod: &Pod) -> Option<ResizeState> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let condition = |kind: &str| {
+        conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
+    };
+    if let Some(pending) = condition("PodResizePending") {
+        let since = pending.last_transition_time.as_ref().map_or(SimTime::ZERO, time);
+        let is_infeasible = pending.reason.as_deref() == Some("Infeasible");
+        let deferred = ResizeState::Deferred { since };
+        return Some(if is_infeasible { ResizeState::Infeasible } else { deferred });
+    }
+    condition("PodResizeInProgress").map(|_| ResizeState::Underway)
 }
 
 type Amounts = BTreeMap<String, Quantity>;
@@ -174,6 +208,23 @@ mod tests {
         assert_eq!(pod.containers[0].cpu_request, Some(Millicores::new(500)));
         assert!(pod.containers[0].oom_killed_at.is_some());
         assert_eq!(pod.containers[1].cpu_request, None);
+    }
+
+    #[test]
+    fn conditions_tell_how_far_a_resize_is() {
+        let check = |kind: &str, reason: &str, expect: Option<ResizeState>| {
+            let mut pod = pod();
+            let condition = serde_json::from_value(json!({"type": kind, "status": "True",
+                "reason": reason, "lastTransitionTime": "1970-01-01T00:00:07Z"}));
+            let conditions = &mut pod.status.as_mut().expect("it has one").conditions;
+            conditions.get_or_insert_default().push(condition.expect("valid"));
+            assert_eq!(record(&pod).expect("it runs").resize, expect, "{kind} {reason}");
+        };
+        let since = SimTime::ZERO + homeostat_core::SimDuration::from_secs(7);
+        check("PodResizePending", "Deferred", Some(ResizeState::Deferred { since }));
+        check("PodResizePending", "Infeasible", Some(ResizeState::Infeasible));
+        check("PodResizeInProgress", "", Some(ResizeState::Underway));
+        check("PodScheduled", "", None);
     }
 
     #[test]

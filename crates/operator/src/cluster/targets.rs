@@ -9,6 +9,9 @@ use kube::{Api, Client};
 
 use crate::api::ScaleTargetRef;
 
+/// How often a number of pods is written before somebody who writes as well is let go first.
+const ATTEMPTS: usize = 5;
+
 /// What a workload's scale subresource says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scaled {
@@ -49,6 +52,22 @@ pub enum TargetError {
         /// The name.
         name: String,
     },
+    /// Somebody else changed the number of pods.
+    #[error("somebody else has changed {name:?} from {from} to {replicas} pods meanwhile")]
+    Changed {
+        /// The name.
+        name: String,
+        /// Pods that the decision was made for.
+        from: u32,
+        /// Pods that it asks for now.
+        replicas: i32,
+    },
+    /// It changes all the time.
+    #[error("{name:?} changes faster than it can be scaled")]
+    Busy {
+        /// The name.
+        name: String,
+    },
     /// The server refused or did not answer.
     #[error(transparent)]
     Api(#[from] kube::Error),
@@ -82,20 +101,36 @@ impl Targets {
         Ok(Scaled { replicas: u32::try_from(replicas).unwrap_or(0), selector })
     }
 
-    /// Asks for another number of pods.
+    /// Asks for another number of pods, if there are still as many as the decision was made
+    /// for: whoever changed them meanwhile knew something that it did not.
     pub async fn set_replicas(
         &self,
         namespace: &str,
         target: &ScaleTargetRef,
-        replicas: u32,
+        (from, to): (u32, u32),
     ) -> Result<(), TargetError> {
-        let change = serde_json::json!({ "spec": { "replicas": replicas } });
         let api = self.api(namespace, target).await?;
         let params =
             PatchParams { field_manager: Some("homeostat".to_owned()), ..PatchParams::default() };
-        let patched = api.patch_scale(&target.name, &params, &Patch::Merge(change)).await;
-        patched.map_err(|error| not_found(error, target))?;
-        Ok(())
+        for _ in 0..ATTEMPTS {
+            let scale = api.get_scale(&target.name).await;
+            let scale = scale.map_err(|error| not_found(error, target))?;
+            let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+            if u32::try_from(replicas) != Ok(from) {
+                return Err(TargetError::Changed { name: target.name.clone(), from, replicas });
+            }
+            let change = serde_json::json!({
+                "metadata": { "resourceVersion": scale.metadata.resource_version },
+                "spec": { "replicas": to },
+            });
+            match api.patch_scale(&target.name, &params, &Patch::Merge(change)).await {
+                Ok(_) => return Ok(()),
+                // Its status changes with every pod that starts: that alone is no objection.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(not_found(error, target)),
+            }
+        }
+        Err(TargetError::Busy { name: target.name.clone() })
     }
 
     async fn api(

@@ -11,12 +11,13 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, Targets};
 use crate::learn::Learners;
+use crate::lease::Leadership;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 
@@ -70,7 +71,7 @@ pub struct Options {
     pub prometheus: Option<Prometheus>,
     /// How long silence is borne.
     pub trust: TrustConfig,
-    /// Questions to servers at the same time, at most.
+    /// Questions to each server at the same time, at most.
     pub concurrency: usize,
     /// The only namespace that is looked after; all of them if there is none.
     pub only_namespace: Option<String>,
@@ -108,16 +109,18 @@ pub struct Context {
     /// Workloads by their scale subresource.
     pub targets: Targets,
     /// Whether this copy leads.
-    pub leads: watch::Receiver<bool>,
+    pub leads: Leadership,
     /// Learners that act in objects of the cluster.
     pub learners: Arc<Learners>,
     /// What is counted.
     pub telemetry: Arc<Telemetry>,
-    /// Who may ask servers now.
+    /// Who may ask the API server now.
     pub turns: Semaphore,
+    /// Who may ask Prometheus now: one that hangs must not hold up those who do not need it.
+    pub questions: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
-    recorder: Recorder,
     are_caches_ready: AtomicBool,
+    recorder: Recorder,
 }
 
 impl Context {
@@ -127,7 +130,7 @@ impl Context {
         options: Options,
         capabilities: Capabilities,
         (objects, pods): (Store<Guarded>, Store<Pod>),
-        leads: watch::Receiver<bool>,
+        leads: Leadership,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
@@ -135,6 +138,7 @@ impl Context {
             recorder: Recorder::new(client.clone(), reporter),
             targets: Targets::new(client.clone()),
             turns: Semaphore::new(options.concurrency),
+            questions: Semaphore::new(options.concurrency),
             learners: Arc::new(Learners::new(
                 options.has_learners.then_some(options.interval),
                 leads.clone(),
@@ -152,7 +156,7 @@ impl Context {
 
     /// Whether this copy leads.
     pub fn is_leader(&self) -> bool {
-        *self.leads.borrow()
+        self.leads.is_held()
     }
 
     /// What the server can do.
@@ -169,16 +173,16 @@ impl Context {
 
     /// Whether objects and pods have been listed.
     pub fn are_caches_ready(&self) -> bool {
-        self.are_caches_ready.load(Ordering::Relaxed)
+        self.are_caches_ready.load(Ordering::Acquire)
     }
 
-    /// Waits until objects and pods have been listed. One task only may wait: a store wakes the
-    /// last that asked, and no other.
+    /// Waits until objects and pods have been listed. One may wait and no more: of several who
+    /// ask a store, it wakes the last, who may have gone.
     pub async fn wait_for_caches(&self) {
         // An error says that the program is about to end.
         let _ = self.objects.wait_until_ready().await;
         let _ = self.pods.wait_until_ready().await;
-        self.are_caches_ready.store(true, Ordering::Relaxed);
+        self.are_caches_ready.store(true, Ordering::Release);
     }
 
     /// An object as it is known now.
@@ -186,13 +190,17 @@ impl Context {
         self.objects.get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// Writes one controller's part of a status; whether the server took it.
+    /// Writes one controller's part of a status, unless somebody else leads by now; whether the
+    /// server took it.
     pub async fn write_status(
         &self,
         (namespace, name): &Key,
         field_manager: &str,
         status: &MultidimPodAutoscalerStatus,
     ) -> bool {
+        if !self.is_leader() {
+            return false;
+        }
         let api: Api<MultidimPodAutoscaler> = Api::namespaced(self.client.clone(), namespace);
         let change = serde_json::json!({
             "apiVersion": GROUP_VERSION,
@@ -202,7 +210,10 @@ impl Context {
         });
         let params = PatchParams::apply(field_manager).force();
         match api.patch_status(name, &params, &Patch::Apply(change)).await {
-            Ok(_) => true,
+            Ok(_) => {
+                self.telemetry.heard();
+                true
+            }
             Err(error) => {
                 self.telemetry.server_error("status", &error);
                 false

@@ -1,6 +1,7 @@
 //! Everything that is known of a workload at one moment, from the caches and the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 use k8s_openapi::api::core::v1::Pod;
@@ -22,6 +23,9 @@ pub(super) struct Usage {
 /// From how many namespaces on one question for all of them is cheaper than one for each.
 const NAMESPACES_ONE_BY_ONE: usize = 4;
 
+/// What the metrics API does not answer in this time is silence.
+const MOST_TIME: Duration = Duration::from_secs(15);
+
 impl Usage {
     /// Asks for the use of the pods of some namespaces.
     pub(super) async fn of(ctx: &Context, namespaces: &BTreeSet<String>) -> Self {
@@ -32,7 +36,12 @@ impl Usage {
             namespaces.iter().map(|namespace| Some(namespace.as_str())).collect()
         };
         for namespace in questions {
-            match pod_metrics(&ctx.client, namespace).await {
+            let asked = tokio::time::timeout(MOST_TIME, pod_metrics(&ctx.client, namespace));
+            let silent = |_| {
+                let why = format!("no answer within {} s", MOST_TIME.as_secs());
+                Err(Problem::Unreachable { source: Source::MetricsApi, why })
+            };
+            match asked.await.unwrap_or_else(silent) {
                 Ok(pods) => {
                     let key = |pod: &PodUse| (pod.namespace.clone(), pod.name.clone());
                     usage.pods.extend(pods.into_iter().map(|pod| (key(&pod), pod)));
@@ -58,15 +67,14 @@ pub(super) fn pods_of(ctx: &Context, namespace: &str, selector: &Selector) -> Ve
 
 /// Everything that is known of a workload now. Containers killed for want of memory count
 /// from `since` on.
-pub(super) async fn gather(
+pub(super) fn gather(
     ctx: &Context,
-    plan: &Plan,
     (namespace, scaled): (&str, &Scaled),
     pods: &[PodRecord],
     usage: &Usage,
+    Answers { objective, queries }: Answers,
     (since, now): (SimTime, SimTime),
 ) -> Inputs {
-    let (objective, queries) = ask(ctx, plan).await;
     let kills = pods.iter().flat_map(|pod| &pod.containers);
     let oom_kills = kills
         .filter(|container| container.oom_killed_at.is_some_and(|at| at > since && at <= now))
@@ -87,17 +95,24 @@ pub(super) async fn gather(
     }
 }
 
+/// Answers of the Prometheus server.
+#[derive(Default)]
+pub(super) struct Answers {
+    objective: Option<Result<Reading, Problem>>,
+    queries: Vec<Result<Reading, Problem>>,
+}
+
 /// The answers to the plan's questions, all asked at once.
-async fn ask(
-    ctx: &Context,
-    plan: &Plan,
-) -> (Option<Result<Reading, Problem>>, Vec<Result<Reading, Problem>>) {
+pub(super) async fn ask(ctx: &Context, plan: &Plan) -> Answers {
     let goal = plan.goal.as_ref().map(|goal| match goal {
         Goal::Latency { query, .. } | Goal::Throughput { query, .. } => query.as_str(),
     });
     let questions = goal.into_iter().chain(plan.query_metrics.iter().map(|(query, _)| &query[..]));
     let answers = questions.map(async |query: &str| match &ctx.options.prometheus {
-        Some(prometheus) => prometheus.instant(query).await,
+        Some(prometheus) => {
+            let _turn = ctx.questions.acquire().await.expect("it is never closed");
+            prometheus.instant(query).await
+        }
         None => Err(Problem::Unreachable {
             source: Source::Prometheus,
             why: "no server is known: start the operator with --prometheus URL".to_owned(),
@@ -105,7 +120,7 @@ async fn ask(
     });
     let mut answers = futures::future::join_all(answers).await;
     let objective = goal.is_some().then(|| answers.remove(0));
-    (objective, answers)
+    Answers { objective, queries: answers }
 }
 
 fn pod_inputs(pod: &PodRecord, used: Option<&PodUse>) -> PodInputs {

@@ -5,23 +5,25 @@ use std::sync::{Arc, RwLock};
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
-use super::gather::{Usage, gather};
+use super::gather::{Answers, Usage, ask, gather};
 use super::report::{About, time};
 use super::standing::{OtherAutoscalers, Refused, Standing, standing};
 use crate::api::{
-    ConditionReason, ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
-    MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan,
+    ConditionReason, ConditionType, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
+    MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan, PlanError,
     Recommender as PlanRecommender,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::learn::{Advice, Moment, PolicyFile};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
+use crate::telemetry::Outage;
 
 /// Who owns the recommender's part of a status.
 const FIELD_MANAGER: &str = "homeostat-recommender";
@@ -29,6 +31,15 @@ const FIELD_MANAGER: &str = "homeostat-recommender";
 /// A status that says nothing new is written again after this long, so that its age shows
 /// that somebody looks.
 const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
+
+/// What was written shows in the cache by then.
+const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
+
+/// A look that takes longer has lost its server, and is begun anew.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// For this long a condition tells that the API server was away.
+const TOLD_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 /// Recommends for every object.
 pub struct Recommender {
@@ -59,6 +70,8 @@ struct Slot {
     looked_at: Option<SimTime>,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
+    /// The last silence of the API server that people were told of.
+    told: Option<Outage>,
 }
 
 impl Recommender {
@@ -174,23 +187,42 @@ impl Recommender {
     }
 
     async fn look(&self, key: &Key) {
+        if tokio::time::timeout(MOST_TIME, self.look_at(key)).await.is_err() {
+            self.ctx.telemetry.server_silent("look", MOST_TIME);
+        }
+    }
+
+    async fn look_at(&self, key: &Key) {
         let Some(surroundings) = self.surroundings_of(key).await else { return };
-        let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
-        let started = Instant::now();
         let slot = self.slots.of(key);
         let mut slot = slot.lock().await;
         let Some(guarded) = self.ctx.object(key) else { return };
         if guarded.meta().deletion_timestamp.is_some() {
             return;
         }
-        let about =
-            |previous| About { generation: guarded.meta().generation, previous, now: now() };
+        let outage = self.ctx.telemetry.outage().filter(|outage| is_recent(outage.ended));
+        let about = |previous| About {
+            generation: guarded.meta().generation,
+            previous,
+            now: now(),
+            outage,
+        };
+        let plan = guarded.0.as_ref().ok().map(|object| Plan::try_new(&object.spec));
+        let answers = match &plan {
+            Some(Ok(plan)) if plan.mode != Mode::Off => Some(ask(&self.ctx, plan).await),
+            _ => None,
+        };
+        let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
+        let started = Instant::now();
         match &guarded.0 {
             Ok(object) => {
+                let plan = plan.expect("it was read");
                 let previous = object.status.clone().unwrap_or_default();
                 let about = about(&previous);
-                let status = match self.recommend(object, &surroundings, &mut slot, about.now).await
-                {
+                let asked = (plan, answers);
+                let recommended =
+                    self.recommend(object, asked, &surroundings, &mut slot, about.now).await;
+                let status = match recommended {
                     Ok(news) => {
                         about.recommended(&news.plan, &news.standing, &news.inputs, &news.outcome)
                     }
@@ -198,6 +230,7 @@ impl Recommender {
                 };
                 self.ctx.telemetry.looked_at(key, object, &status);
                 self.write(object, &mut slot, status, about.now).await;
+                self.tell_of_outage(object, &mut slot, outage).await;
             }
             Err(invalid) => {
                 let previous = MultidimPodAutoscalerStatus::default();
@@ -220,25 +253,25 @@ impl Recommender {
     async fn recommend(
         &self,
         object: &MultidimPodAutoscaler,
+        (plan, answers): (Result<Plan, PlanError>, Option<Answers>),
         surroundings: &Surroundings,
         slot: &mut Slot,
         now: SimTime,
     ) -> Result<News, Refused> {
-        let plan = Plan::try_new(&object.spec)
-            .map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
+        let plan =
+            plan.map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
         self.prepare(object, &plan, slot).await?;
         let since = slot.looked_at.replace(now).unwrap_or(now);
         let namespace = object.namespace().unwrap_or_default();
         let inputs = gather(
             &self.ctx,
-            &plan,
             (&namespace, &standing.scaled),
             &standing.pods,
             &surroundings.usage,
+            answers.unwrap_or_default(),
             (since, now),
-        )
-        .await;
+        );
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
         let advice = match engine.show(&inputs) {
@@ -349,8 +382,16 @@ impl Recommender {
         now: SimTime,
     ) {
         let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
+        // Somebody else wrote into it: the updater must not go on acting on that.
+        let is_foreign = |written: &MultidimPodAutoscalerStatus, at: SimTime| {
+            let is_seen = now.saturating_since(at) >= SEEN_AFTER;
+            let seen = object.status.as_ref();
+            is_seen && seen.is_some_and(|seen| acted_on(seen) != acted_on(written))
+        };
         let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
-            is_old(*at) || without_times(written) != without_times(&status)
+            is_old(*at)
+                || is_foreign(written, *at)
+                || without_times(written) != without_times(&status)
         });
         if !is_news || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
             return;
@@ -390,6 +431,25 @@ impl Recommender {
                 self.ctx.tell(object, is_warning, &condition.reason, &note).await;
             }
         }
+    }
+
+    /// While the API server is away nobody can be told of it; afterwards everybody is.
+    async fn tell_of_outage(
+        &self,
+        object: &MultidimPodAutoscaler,
+        slot: &mut Slot,
+        outage: Option<Outage>,
+    ) {
+        let Some(outage) = outage.filter(|outage| slot.told.as_ref() != Some(outage)) else {
+            return;
+        };
+        slot.told = Some(outage);
+        let note = format!(
+            "the API server did not answer for {}s: nothing was changed meanwhile",
+            outage.lasted.as_secs()
+        );
+        let reason = ConditionReason::ServerUnavailable.to_string();
+        self.ctx.tell(object, true, &reason, &note).await;
     }
 
     async fn checkpoint(
@@ -448,6 +508,10 @@ impl Recommender {
     }
 }
 
+fn is_recent(at: Timestamp) -> bool {
+    Timestamp::now().duration_since(at) < TOLD_FOR
+}
+
 /// What an engine remembers, to be written down.
 fn memory_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
     let mut memory = Snapshot::default();
@@ -465,6 +529,12 @@ struct News {
     standing: Standing,
     inputs: crate::recommend::Inputs,
     outcome: Outcome,
+}
+
+/// What the updater and the webhook act on.
+fn acted_on(status: &MultidimPodAutoscalerStatus) -> impl PartialEq + '_ {
+    let replicas = (status.current_replicas, status.desired_replicas);
+    (replicas, &status.recommendation, &status.selector)
 }
 
 /// A status without the times and figures that change with every look.

@@ -13,6 +13,7 @@ use crate::api::{
 };
 use crate::measure::{Problem, Reading, Source, Trust};
 use crate::recommend::{Inputs, Outcome};
+use crate::telemetry::Outage;
 use crate::update::tolerated;
 
 /// Decisions that are kept.
@@ -23,6 +24,8 @@ pub(super) struct About<'a> {
     pub(super) generation: Option<i64>,
     pub(super) previous: &'a MultidimPodAutoscalerStatus,
     pub(super) now: SimTime,
+    /// When the API server was away, if that was lately.
+    pub(super) outage: Option<Outage>,
 }
 
 /// A time as the API writes it, to the second.
@@ -40,7 +43,7 @@ impl About<'_> {
     /// The status of an object that cannot be worked on: nothing stays that somebody might
     /// carry out.
     pub(super) fn refused(&self, refused: &Refused) -> MultidimPodAutoscalerStatus {
-        MultidimPodAutoscalerStatus {
+        let status = MultidimPodAutoscalerStatus {
             observed_generation: self.generation,
             decisions: self.previous.decisions.clone(),
             conditions: vec![
@@ -48,7 +51,21 @@ impl About<'_> {
                 self.acting(),
             ],
             ..MultidimPodAutoscalerStatus::default()
+        };
+        // A server that is silent for a moment says nothing about the object: pods that start
+        // meanwhile still get their size.
+        if refused.reason == ConditionReason::ServerUnavailable {
+            let previous = self.previous.clone();
+            return MultidimPodAutoscalerStatus {
+                recommended_at: previous.recommended_at,
+                selector: previous.selector,
+                current_replicas: previous.current_replicas,
+                desired_replicas: previous.desired_replicas,
+                recommendation: previous.recommendation,
+                ..status
+            };
         }
+        status
     }
 
     /// The status of an object with a recommendation.
@@ -78,21 +95,16 @@ impl About<'_> {
 
     fn conditions(&self, plan: &Plan, outcome: &Outcome) -> Vec<Condition> {
         let name = plan.recommender.name();
-        let ready = match &outcome.absence {
-            None => {
-                let message = format!("{name} recommends");
-                self.condition(
-                    ConditionType::Ready,
-                    Some(true),
-                    ConditionReason::AsPlanned,
-                    &message,
-                )
-            }
-            Some(absence) => {
-                let message = format!("{name}: {}", absence.words);
-                self.condition(ConditionType::Ready, Some(true), absence.reason, &message)
-            }
+        let (reason, mut message) = match &outcome.absence {
+            None => (ConditionReason::AsPlanned, format!("{name} recommends")),
+            Some(absence) => (absence.reason, format!("{name}: {}", absence.words)),
         };
+        if let Some(Outage { ended, lasted }) = self.outage {
+            let (seconds, ended) = (lasted.as_secs(), ended.strftime("%H:%M:%S"));
+            let words = format!("; the API server did not answer for {seconds}s until {ended} UTC");
+            message.push_str(&words);
+        }
+        let ready = self.condition(ConditionType::Ready, Some(true), reason, &message);
         let metrics = self.metrics_fresh(outcome);
         let unlimited = if outcome.is_limited {
             let words = outcome.reasons.join("; ");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector};
@@ -79,14 +80,26 @@ impl OtherAutoscalers {
     }
 }
 
+/// Longer than this nobody is waited for who only might be there.
+const MOST_TIME: Duration = Duration::from_secs(15);
+
 async fn list(ctx: &Context, kind: &GroupVersionKind) -> Vec<DynamicObject> {
     let resource = ApiResource::from_gvk(kind);
     let api: Api<DynamicObject> = match &ctx.options.only_namespace {
         Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
         None => Api::all_with(ctx.client.clone(), &resource),
     };
-    match api.list(&ListParams::default()).await {
-        Ok(list) => list.items,
+    let every = ListParams::default();
+    let list = api.list(&every);
+    let Ok(list) = tokio::time::timeout(MOST_TIME, list).await else {
+        ctx.telemetry.server_silent("list autoscalers", MOST_TIME);
+        return Vec::new();
+    };
+    match list {
+        Ok(list) => {
+            ctx.telemetry.heard();
+            list.items
+        }
         Err(error) => {
             ctx.telemetry.server_error("list autoscalers", &error);
             Vec::new()
@@ -124,7 +137,9 @@ pub(super) async fn standing(
             TargetError::UnknownKind { .. }
             | TargetError::NotScalable { .. }
             | TargetError::NoSelector { .. } => ConditionReason::TargetNotScalable,
-            TargetError::Api(_) => ConditionReason::ServerUnavailable,
+            TargetError::Changed { .. } | TargetError::Busy { .. } | TargetError::Api(_) => {
+                ConditionReason::ServerUnavailable
+            }
         };
         Refused::new(reason, error.to_string())
     })?;

@@ -1,6 +1,7 @@
 //! The updater: carries out what the status of an object says, no more and no faster than its
 //! limits of disruption allow.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use homeostat_core::{SimDuration, SimTime};
@@ -15,10 +16,11 @@ use crate::api::{
     Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
     MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus,
 };
-use crate::cluster::{PodRecord, read_selector};
+use crate::cluster::{ContainerRecord, PodRecord, ResizeState, TargetError, read_selector};
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::update::{
-    Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, next_pods, wanted_sizes,
+    Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, fits, next_pods,
+    wanted_sizes,
 };
 
 /// Who owns the updater's part of a status.
@@ -29,8 +31,17 @@ const MOST_AGE: SimDuration = SimDuration::from_secs(180);
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
+/// A pod that was changed shows it in the cache by then, or the change came to nothing.
+const SEEN_AFTER: SimDuration = SimDuration::from_secs(30);
+
+/// A node that has no room for this long is not waited for any longer.
+const MOST_DEFERRED: SimDuration = SimDuration::from_secs(300);
+
 /// Pods become ready and windows open without the object changing: it is looked at again.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// A look that takes longer has lost its server, and is begun anew.
+const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// Carries out recommendations.
 pub struct Updater {
@@ -39,12 +50,53 @@ pub struct Updater {
 }
 
 /// What is remembered of one object. All of it can be lost: the status and the cluster say
-/// what was done.
+/// what was done. But caches lag behind both, and must not make it be done twice.
 #[derive(Default)]
 struct Slot {
     /// The recommendation whose number of pods was asked for last.
     scaled_for: Option<SimTime>,
+    /// What was written last.
     written: Option<Part>,
+    /// Pods that were evicted or resized, by uid, and when.
+    changed: BTreeMap<String, SimTime>,
+    /// Pods that the server does not resize to these sizes, by uid.
+    refused: (Sizes, BTreeSet<String>),
+}
+
+impl Slot {
+    /// Pods as they are once the cache shows what was done.
+    fn views(&mut self, pods: &[PodRecord], wanted: &Sizes, now: SimTime) -> Vec<PodView> {
+        if self.refused.0 != *wanted {
+            self.refused = (wanted.clone(), BTreeSet::new());
+        }
+        self.changed.retain(|_, at| now < *at + SEEN_AFTER);
+        let refused = &self.refused.1;
+        let changed = &mut self.changed;
+        let view = |pod: &PodRecord| {
+            let sizes = sizes(pod);
+            let fits = fits(&sizes, wanted);
+            if pod.is_leaving || fits {
+                changed.remove(&pod.uid);
+            }
+            let is_stuck = match pod.resize {
+                Some(ResizeState::Infeasible) => fits,
+                Some(ResizeState::Deferred { since }) => fits && since + MOST_DEFERRED <= now,
+                Some(ResizeState::Underway) | None => false,
+            };
+            PodView {
+                name: pod.name.clone(),
+                created: pod.started,
+                ready_since: pod.ready_since,
+                is_changing: pod.is_leaving
+                    || pod.resize == Some(ResizeState::Underway)
+                    || changed.contains_key(&pod.uid),
+                was_sized: pod.was_sized,
+                cannot_resize: is_stuck || refused.contains(&pod.uid),
+                sizes,
+            }
+        };
+        pods.iter().map(view).collect()
+    }
 }
 
 /// The updater's part of a status.
@@ -76,11 +128,17 @@ impl Updater {
                 }
             };
             if !self.ctx.is_leader() {
+                // Whoever leads meanwhile writes what we would remember otherwise.
+                self.slots.retain(|_| false);
                 continue;
             }
             for key in keys {
                 let this = self.clone();
-                tokio::spawn(async move { this.look(&key).await });
+                tokio::spawn(async move {
+                    if tokio::time::timeout(MOST_TIME, this.look(&key)).await.is_err() {
+                        this.ctx.telemetry.server_silent("update", MOST_TIME);
+                    }
+                });
             }
         }
     }
@@ -119,18 +177,18 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn carry_out(&self, slot: &mut Slot) -> Part {
-        let mut part = Part {
+        let mut part = slot.written.clone().unwrap_or_else(|| Part {
             last_scale_time: self.status.last_scale_time.clone(),
             rollout: self.status.rollout.clone().unwrap_or_default(),
-        };
+        });
         let (is_acting, reason, message) = match self.obstacle() {
             Some((reason, message)) => (false, reason, message),
             None => {
                 let scaled = self.scale(slot, &mut part).await;
-                let (is_acting, reason, message) = self.resize(&mut part).await;
+                let resized = self.resize(slot, &mut part).await;
                 match scaled {
-                    Err(message) => (false, ConditionReason::ServerUnavailable, message),
-                    Ok(()) => (is_acting, reason, message),
+                    Err((reason, message)) => (false, reason, message),
+                    Ok(()) => resized,
                 }
             }
         };
@@ -167,21 +225,35 @@ impl Work<'_> {
     }
 
     /// Asks for the recommended number of pods, once for every recommendation.
-    async fn scale(&self, slot: &mut Slot, part: &mut Part) -> Result<(), String> {
+    async fn scale(
+        &self,
+        slot: &mut Slot,
+        part: &mut Part,
+    ) -> Result<(), (ConditionReason, String)> {
         let made_at = self.status.recommended_at.as_ref().map(sim_time);
         let (Some(current), Some(desired)) =
             (self.status.current_replicas, self.status.desired_replicas)
         else {
             return Ok(());
         };
-        if current == desired || slot.scaled_for == made_at {
+        if current == desired || slot.scaled_for == made_at || !self.ctx.is_leader() {
             return Ok(());
         }
         let namespace = self.object.namespace().unwrap_or_default();
-        let set = self.ctx.targets.set_replicas(&namespace, &self.plan.target, desired).await;
-        if let Err(error) = set {
-            self.ctx.telemetry.target_error(&error);
-            return Err(format!("the number of pods cannot be changed: {error}"));
+        let change = (current, desired);
+        let set = self.ctx.targets.set_replicas(&namespace, &self.plan.target, change).await;
+        match set {
+            Ok(()) => {}
+            Err(error @ (TargetError::Changed { .. } | TargetError::Busy { .. })) => {
+                self.ctx.telemetry.outrun();
+                let message = format!("{error}: the next recommendation is waited for");
+                return Err((ConditionReason::NoRecommendation, message));
+            }
+            Err(error) => {
+                self.ctx.telemetry.target_error(&error);
+                let message = format!("the number of pods cannot be changed: {error}");
+                return Err((ConditionReason::ServerUnavailable, message));
+            }
         }
         slot.scaled_for = made_at;
         part.last_scale_time = Some(time(self.now));
@@ -193,7 +265,7 @@ impl Work<'_> {
     }
 
     /// Resizes or evicts as many pods as may be now.
-    async fn resize(&self, part: &mut Part) -> (bool, ConditionReason, String) {
+    async fn resize(&self, slot: &mut Slot, part: &mut Part) -> (bool, ConditionReason, String) {
         let fine = |message: &str| (true, ConditionReason::AsPlanned, message.to_owned());
         let wanted = wanted_sizes(self.status);
         let selector = self.status.selector.as_deref().and_then(|text| read_selector(text).ok());
@@ -202,7 +274,7 @@ impl Work<'_> {
         };
         let namespace = self.object.namespace().unwrap_or_default();
         let pods = pods_of(self.ctx, &namespace, &selector);
-        let views: Vec<PodView> = pods.iter().map(view).collect();
+        let views = slot.views(&pods, &wanted, self.now);
         let mut rollout = Rollout {
             evictions: part
                 .rollout
@@ -233,8 +305,24 @@ impl Work<'_> {
         };
         let (steps, mut blocked) = next_pods(&inputs);
         let updated = inputs.updated();
+        if steps.iter().any(|step| matches!(step, PodStep::Evict(_)))
+            && let Err(obstacle) = self.comes_back(&namespace).await
+        {
+            return obstacle;
+        }
+        if !self.write_ahead(slot, part, &steps, &rollout).await {
+            let message = "what is about to be evicted cannot be written down".to_owned();
+            return (false, ConditionReason::ServerUnavailable, message);
+        }
         let mut refused = None;
         for step in &steps {
+            if !self.ctx.is_leader() {
+                refused = Some("another copy leads now".to_owned());
+                break;
+            }
+            let (PodStep::Resize(name) | PodStep::Evict(name)) = step;
+            let uid = pods.iter().find(|pod| pod.name == *name).map(|pod| pod.uid.clone());
+            let uid = uid.unwrap_or_default();
             match apply(&self.ctx.client, &namespace, step, &wanted, &pods).await {
                 Ok(Applied::Done) => {
                     if matches!(step, PodStep::Evict(_)) {
@@ -243,7 +331,13 @@ impl Work<'_> {
                     if self.plan.mode == Mode::Canary {
                         rollout.canary_since.get_or_insert(self.now);
                     }
+                    slot.changed.insert(uid, self.now);
                     self.ctx.telemetry.resized(step);
+                }
+                // Where evictions are wanted, the next look evicts it.
+                Ok(Applied::CannotResize { why }) => {
+                    tracing::info!(pod = name, why, "it cannot be resized");
+                    slot.refused.1.insert(uid);
                 }
                 // The budget of the cluster says no: the next look asks again.
                 Ok(Applied::BudgetSaysNo { why }) => {
@@ -258,12 +352,14 @@ impl Work<'_> {
                 }
             }
         }
-        if updated == views.len() as u32 {
+        // Who leaves is counted no longer.
+        let staying = pods.iter().filter(|pod| !pod.is_leaving).count();
+        if updated as usize == views.len() {
             rollout.canary_since = None;
         }
         part.rollout = RolloutStatus {
             updated,
-            outdated: views.len() as u32 - updated,
+            outdated: (staying as u32).saturating_sub(updated),
             canary_since: rollout.canary_since.map(time),
             evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
             ..RolloutStatus::default()
@@ -283,6 +379,7 @@ impl Work<'_> {
                     Blocked::Mode | Blocked::InitialOnly | Blocked::CannotResize => {
                         ConditionReason::NotInMode
                     }
+                    Blocked::ResizeRefused => ConditionReason::ResizeRefused,
                     Blocked::OutsideMaintenance => ConditionReason::OutsideMaintenance,
                     Blocked::Canary { .. } => ConditionReason::CanaryWatched,
                     Blocked::CanaryFailed => ConditionReason::ObjectiveBroken,
@@ -296,6 +393,40 @@ impl Work<'_> {
         }
     }
 
+    /// Whether somebody makes evicted pods anew: the recommendation may be older than the end of
+    /// its target.
+    async fn comes_back(&self, namespace: &str) -> Result<(), (bool, ConditionReason, String)> {
+        let asked = self.ctx.targets.scale(namespace, &self.plan.target).await;
+        asked.map(|_| ()).map_err(|error| {
+            let message = format!("nothing is evicted: {error}");
+            (false, ConditionReason::NoRecommendation, message)
+        })
+    }
+
+    /// Writes evictions down before they are done: whoever goes on after a crash knows of every
+    /// one, and at worst of some that were not.
+    async fn write_ahead(
+        &self,
+        slot: &mut Slot,
+        part: &Part,
+        steps: &[PodStep],
+        rollout: &Rollout,
+    ) -> bool {
+        let evictions = steps.iter().filter(|step| matches!(step, PodStep::Evict(_)));
+        let planned = evictions.map(|_| self.now).collect::<Vec<_>>();
+        if planned.is_empty() {
+            return true;
+        }
+        let all = rollout.evictions.iter().chain(&planned);
+        let mut ahead = part.clone();
+        ahead.rollout.evictions = all.map(|at| time(*at)).collect();
+        if !self.write(&ahead).await {
+            return false;
+        }
+        slot.written = Some(ahead);
+        true
+    }
+
     async fn write(&self, part: &Part) -> bool {
         let status = MultidimPodAutoscalerStatus {
             last_scale_time: part.last_scale_time.clone(),
@@ -306,26 +437,12 @@ impl Work<'_> {
     }
 }
 
-fn view(pod: &PodRecord) -> PodView {
-    let sizes: Sizes = pod
-        .containers
-        .iter()
-        .map(|container| {
-            let size = (
-                container.cpu_request.unwrap_or_default(),
-                container.memory_request.unwrap_or_default(),
-            );
-            (container.name.clone(), size)
-        })
-        .collect();
-    PodView {
-        name: pod.name.clone(),
-        created: pod.started,
-        ready_since: pod.ready_since,
-        is_changing: pod.is_leaving,
-        was_sized: pod.was_sized,
-        sizes,
-    }
+fn sizes(pod: &PodRecord) -> Sizes {
+    let size = |container: &ContainerRecord| {
+        let cpu = container.cpu_request.unwrap_or_default();
+        (container.name.clone(), (cpu, container.memory_request.unwrap_or_default()))
+    };
+    pod.containers.iter().map(size).collect()
 }
 
 /// Minute of the week of a time, from Monday 00:00 UTC. The first of January 1970 was a
@@ -340,13 +457,72 @@ fn minute_of_week(at: SimTime) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homeostat_core::{Bytes, Millicores};
+
+    fn pod(uid: &str, millicores: u64) -> PodRecord {
+        let container = ContainerRecord {
+            name: "app".to_owned(),
+            cpu_request: Some(Millicores::new(millicores)),
+            memory_request: Some(Bytes::from_mib(64)),
+            cpu_limit: None,
+            memory_limit: None,
+            oom_killed_at: None,
+        };
+        PodRecord {
+            name: "checkout-0".to_owned(),
+            uid: uid.to_owned(),
+            started: SimTime::ZERO,
+            ready_since: Some(SimTime::ZERO),
+            is_leaving: false,
+            was_sized: false,
+            resize: None,
+            containers: vec![container],
+        }
+    }
+
+    fn at(seconds: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_done_counts_before_the_cache_shows_it() {
+        let wanted = sizes(&pod("", 250));
+        let mut slot = Slot::default();
+        let is_changing = |slot: &mut Slot, pod: PodRecord, seconds: u64| {
+            slot.views(&[pod], &wanted, at(seconds))[0].is_changing
+        };
+        assert!(!is_changing(&mut slot, pod("a", 500), 0));
+        slot.changed.insert("a".to_owned(), at(0));
+        assert!(is_changing(&mut slot, pod("a", 500), 1));
+        // Another of the same name, as those of a StatefulSet, was not touched.
+        assert!(!is_changing(&mut slot, pod("b", 500), 2));
+        // One that is resized shows it, and one that never does is tried again.
+        assert!(!is_changing(&mut slot, pod("a", 250), 3));
+        slot.changed.insert("a".to_owned(), at(3));
+        assert!(!is_changing(&mut slot, pod("a", 500), 33));
+    }
+
+    #[test]
+    fn a_node_that_refuses_is_believed_at_once_and_one_that_waits_after_a_while() {
+        let wanted = sizes(&pod("", 250));
+        let mut slot = Slot::default();
+        let mut is_stuck = |millicores: u64, resize: ResizeState, seconds: u64| {
+            let pod = PodRecord { resize: Some(resize), ..pod("a", millicores) };
+            slot.views(&[pod], &wanted, at(seconds))[0].cannot_resize
+        };
+        assert!(is_stuck(250, ResizeState::Infeasible, 1));
+        // It was refused another size than the one that is wanted now.
+        assert!(!is_stuck(500, ResizeState::Infeasible, 1));
+        assert!(!is_stuck(250, ResizeState::Deferred { since: at(0) }, 299));
+        assert!(is_stuck(250, ResizeState::Deferred { since: at(0) }, 300));
+        assert!(!is_stuck(250, ResizeState::Underway, 1000));
+    }
 
     #[test]
     fn the_week_begins_on_monday() {
-        let at = |seconds: u64| minute_of_week(SimTime::from_nanos(seconds * 1_000_000_000));
         // 2026-11-16 00:00:00 UTC is a Monday.
-        assert_eq!(at(1_794_787_200), 0);
-        assert_eq!(at(1_794_787_200 + 90), 1);
-        assert_eq!(at(1_794_787_200 - 60), 7 * 24 * 60 - 1);
+        assert_eq!(minute_of_week(at(1_794_787_200)), 0);
+        assert_eq!(minute_of_week(at(1_794_787_200 + 90)), 1);
+        assert_eq!(minute_of_week(at(1_794_787_200 - 60)), 7 * 24 * 60 - 1);
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use homeostat_env::Action;
 use homeostat_wire::{EnvironmentError, Environments, Opening, Stepped};
-use tokio::sync::watch;
 
 use super::desk::Desk;
 use crate::api::LearnerActions;
 use crate::controllers::Key;
+use crate::lease::Leadership;
 
 /// Nobody listens to learners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,13 +21,13 @@ pub struct NoDesk;
 pub struct Learners {
     /// Time between two looks; none if nobody listens.
     interval: Option<Duration>,
-    leads: watch::Receiver<bool>,
+    leads: Leadership,
     desks: Mutex<BTreeMap<Key, Arc<Desk>>>,
 }
 
 impl Learners {
     /// Without desks yet.
-    pub fn new(interval: Option<Duration>, leads: watch::Receiver<bool>) -> Self {
+    pub fn new(interval: Option<Duration>, leads: Leadership) -> Self {
         Self { interval, leads, desks: Mutex::default() }
     }
 
@@ -70,7 +70,7 @@ impl Learners {
     }
 
     fn require_lead(&self) -> Result<(), EnvironmentError> {
-        if *self.leads.borrow() {
+        if self.leads.is_held() {
             return Ok(());
         }
         let why = "this copy of the operator does not lead: connect again to reach the other";

@@ -4,9 +4,11 @@
 mod pod_metrics;
 mod prometheus;
 mod reading;
+mod sudden_zero;
 mod trust;
 
 pub use pod_metrics::{PodUse, pod_metrics};
 pub use prometheus::{AddressError, LabelledSeries, Prometheus, PrometheusAddress};
 pub use reading::{Problem, Reading, Source};
+pub use sudden_zero::SuddenZero;
 pub use trust::{Trust, TrustConfig, TrustMemory, Verdict};

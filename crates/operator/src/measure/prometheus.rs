@@ -1,7 +1,8 @@
 //! Questions to a Prometheus server.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use homeostat_core::SimTime;
 use kube::{Client, Config};
@@ -16,7 +17,12 @@ pub struct Prometheus {
     /// What stands before `/api/v1` in its address.
     prefix: String,
     timeout: Duration,
+    /// Until when it is not asked, since it did not answer in time.
+    rests_until: Arc<Mutex<Option<Instant>>>,
 }
+
+/// Times of its timeout that a server is left alone for after it did not answer in time.
+const REST: u32 = 3;
 
 /// Where a Prometheus server is, and how to be let in.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +89,7 @@ impl Prometheus {
         config.default_retry = false;
         let unusable = |why| AddressError::Unusable { url: url.to_owned(), why: Box::new(why) };
         let client = Client::try_from(config).map_err(unusable)?;
-        Ok(Self { client, prefix, timeout: address.timeout })
+        Ok(Self { client, prefix, timeout: address.timeout, rests_until: Arc::default() })
     }
 
     /// One number, as of now.
@@ -127,20 +133,39 @@ impl Prometheus {
     async fn ask(&self, what: &str, fields: &[(&str, &str)]) -> Result<String, Problem> {
         let unreachable =
             |why: String| Problem::Unreachable { source: Source::Prometheus, why: brief(&why) };
+        let seconds = self.timeout.as_secs_f64();
+        if let Some(rest) = self.rest() {
+            let rest = rest.as_secs_f64();
+            let why = format!("no answer within {seconds} s, asked again in {rest:.0} s");
+            return Err(unreachable(why));
+        }
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = http::Request::post(format!("{}/api/v1/{what}", self.prefix))
             .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
             .map_err(|why| unreachable(why.to_string()))?;
         let answer = tokio::time::timeout(self.timeout, self.client.request_text(request));
-        match answer.await {
+        let answer = answer.await;
+        let rest = answer.is_err().then(|| Instant::now() + REST * self.timeout);
+        *self.rests_until.lock().expect("nobody panics while holding it") = rest;
+        match answer {
             Ok(Ok(text)) => Ok(text),
             Ok(Err(why)) => Err(unreachable(why.to_string())),
-            Err(_) => {
-                let seconds = self.timeout.as_secs_f64();
-                Err(unreachable(format!("no answer within {seconds} s")))
-            }
+            Err(_) => Err(unreachable(format!("no answer within {seconds} s"))),
         }
+    }
+
+    /// How long the server is left alone still. When that is over one question is asked, and
+    /// the others wait for what comes of it: thousands that all wait would hold everybody up.
+    fn rest(&self) -> Option<Duration> {
+        let mut rests_until = self.rests_until.lock().expect("nobody panics while holding it");
+        let now = Instant::now();
+        let until = (*rests_until)?;
+        if now >= until {
+            *rests_until = Some(now + self.timeout);
+            return None;
+        }
+        Some(until - now)
     }
 }
 
@@ -166,7 +191,7 @@ struct Answer<T> {
 
 #[derive(Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Instant {
+enum InstantResult {
     Vector(Vec<VectorSample>),
     Scalar(Sample),
     Matrix(serde::de::IgnoredAny),
@@ -203,13 +228,13 @@ fn data<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Problem> {
 
 fn read_instant(text: &str) -> Result<Reading, Problem> {
     let sample = match data(text)? {
-        Instant::Scalar(sample) => sample,
-        Instant::Vector(mut samples) => match samples.len() {
+        InstantResult::Scalar(sample) => sample,
+        InstantResult::Vector(mut samples) => match samples.len() {
             0 => return Err(Problem::Missing { source: Source::Prometheus }),
             1 => samples.remove(0).value,
             series => return Err(Problem::Ambiguous { series }),
         },
-        Instant::Matrix(_) | Instant::String(_) => {
+        InstantResult::Matrix(_) | InstantResult::String(_) => {
             let why = "the query does not answer with a number".to_owned();
             return Err(Problem::Unreachable { source: Source::Prometheus, why });
         }

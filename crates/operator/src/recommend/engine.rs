@@ -17,7 +17,7 @@ use super::words::in_words;
 use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
-use crate::measure::{Reading, Trust, TrustConfig, TrustMemory, Verdict};
+use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
 
 /// What an object should have, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,7 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     memory: GuardrailMemory,
     trust_memory: TrustMemory,
+    sudden_zero: SuddenZero,
     breaker: Breaker,
     canary: Canary,
     hpa: Hpa,
@@ -106,6 +107,7 @@ impl Engine {
             policy,
             memory: GuardrailMemory::default(),
             trust_memory: TrustMemory::default(),
+            sudden_zero: SuddenZero::default(),
             breaker: Breaker::default(),
             canary: Canary::default(),
             hpa: hpa.build()?,
@@ -143,7 +145,9 @@ impl Engine {
         advice: Option<&Advice>,
     ) -> Option<Outcome> {
         let from = inputs.allocation()?;
-        let judged = inputs.judge(&self.plan, &self.trust);
+        let mut judged = inputs.judge(&self.plan, &self.trust);
+        let zero = self.sudden_zero.judge(inputs.now, self.trust.hold, judged.uses_no_cpu());
+        judged.use_problems.extend(zero.map(|problem| ("cpu".to_owned(), problem)));
         let verdict = self.trust_memory.judge(
             &self.trust,
             inputs.now,
@@ -402,6 +406,7 @@ impl Persist for Engine {
         self.policy.save(&format!("{name}/policy"), out);
         self.memory.save(&format!("{name}/guardrails"), out);
         self.trust_memory.save(&format!("{name}/trust"), out);
+        self.sudden_zero.save(&format!("{name}/zero"), out);
         self.breaker.save(&format!("{name}/breaker"), out);
         self.canary.save(&format!("{name}/canary"), out);
         self.hpa.save(&format!("{name}/hpa"), out);
@@ -415,6 +420,7 @@ impl Persist for Engine {
         self.policy.load(&format!("{name}/policy"), from)?;
         self.memory.load(&format!("{name}/guardrails"), from)?;
         self.trust_memory.load(&format!("{name}/trust"), from)?;
+        self.sudden_zero.load(&format!("{name}/zero"), from)?;
         self.breaker.load(&format!("{name}/breaker"), from)?;
         self.canary.load(&format!("{name}/canary"), from)?;
         self.hpa.load(&format!("{name}/hpa"), from)?;

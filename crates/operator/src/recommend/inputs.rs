@@ -140,6 +140,15 @@ impl Inputs {
             let why = "no pod uses any CPU, and yet requests are answered";
             use_problems.push(("cpu".to_owned(), Problem::Contradictory { why }));
         }
+        let uses_no_memory = |container: &ContainerInputs| {
+            container.memory.is_some_and(|memory| memory.value == 0.0)
+        };
+        let mut containers = ready().flat_map(|pod| &pod.containers).peekable();
+        if use_problems.is_empty() && containers.peek().is_some() && containers.all(uses_no_memory)
+        {
+            let why = "pods run, and none uses any memory: the figures of use are made up";
+            use_problems.push(("memory".to_owned(), Problem::Contradictory { why }));
+        }
         Judged { use_problems, other_problems, pods, objective, queries }
     }
 
@@ -161,6 +170,15 @@ impl Inputs {
 }
 
 impl Judged {
+    /// Whether no pod that serves uses any CPU; none if nothing is known.
+    pub(super) fn uses_no_cpu(&self) -> Option<bool> {
+        let ready = self.pods.iter().filter(|pod| pod.is_ready);
+        let mut used =
+            ready.flat_map(|pod| &pod.containers).filter_map(|found| found.cpu).peekable();
+        used.peek()?;
+        Some(used.all(|cpu| cpu.value == 0.0))
+    }
+
     /// What the decision is made of.
     pub(super) fn observation(
         &self,

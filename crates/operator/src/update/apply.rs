@@ -20,6 +20,11 @@ pub enum Applied {
         /// What the server said.
         why: String,
     },
+    /// The server does not let this pod be resized.
+    CannotResize {
+        /// What the server said.
+        why: String,
+    },
     /// The pod is gone already.
     Gone,
 }
@@ -49,6 +54,10 @@ pub async fn apply(
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Applied::Gone),
         Err(kube::Error::Api(status)) if status.code == 429 => {
             Ok(Applied::BudgetSaysNo { why: status.message.clone() })
+        }
+        // Such as a change of its class of service.
+        Err(kube::Error::Api(status)) if status.code == 422 => {
+            Ok(Applied::CannotResize { why: status.message.clone() })
         }
         Err(error) => Err(error),
     }
@@ -130,6 +139,8 @@ mod tests {
         };
         let pod = PodRecord {
             name: "checkout-1".to_owned(),
+            uid: String::new(),
+            resize: None,
             started: homeostat_core::SimTime::ZERO,
             ready_since: None,
             is_leaving: false,

@@ -6,5 +6,5 @@ mod next_pods;
 
 pub use apply::{Applied, apply, resources, wanted_sizes};
 pub use next_pods::{
-    Blocked, NextPods, PodStep, PodView, Rollout, Sizes, next_pods, sizes_new_pods, tolerated,
+    Blocked, NextPods, PodStep, PodView, Rollout, Sizes, fits, next_pods, sizes_new_pods, tolerated,
 };

@@ -29,6 +29,8 @@ pub struct PodView {
     pub is_changing: bool,
     /// Whether the admission webhook sized it when it was made.
     pub was_sized: bool,
+    /// Whether it cannot be resized where it is: the server or its node says no.
+    pub cannot_resize: bool,
     /// What its containers request.
     pub sizes: Sizes,
 }
@@ -60,6 +62,8 @@ pub enum Blocked {
     InitialOnly,
     /// The server cannot resize, and evictions are not wanted.
     CannotResize,
+    /// The remaining pods cannot be resized where they are, and evictions are not wanted.
+    ResizeRefused,
     /// A maintenance window is waited for.
     OutsideMaintenance,
     /// As many pods as may be are away.
@@ -96,6 +100,10 @@ impl fmt::Display for Blocked {
             Self::CannotResize => {
                 write!(f, "the server cannot resize pods, and update mode InPlace evicts none")
             }
+            Self::ResizeRefused => write!(
+                f,
+                "the remaining pods cannot be resized where they are, and update mode InPlace evicts none"
+            ),
             Self::OutsideMaintenance => write!(f, "a maintenance window is waited for"),
             Self::Unavailable { most } => write!(f, "{most} pods at most may be away at once"),
             Self::EvictionRate { most, remaining } => write!(
@@ -139,29 +147,51 @@ pub struct NextPods<'a> {
 }
 
 impl NextPods<'_> {
-    /// Pods that have the recommended size.
+    /// Pods that have the recommended size and stay.
     pub fn updated(&self) -> u32 {
-        self.pods.iter().filter(|pod| fits(&pod.sizes, self.wanted)).count() as u32
+        let is_done = |pod: &&PodView| !pod.is_changing && pod.is_updated(self.wanted);
+        self.pods.iter().filter(is_done).count() as u32
+    }
+
+    /// Pods that are on their way to another size, or do not exist yet.
+    fn underway(&self) -> u32 {
+        let changing = self.pods.iter().filter(|pod| pod.is_changing).count() as u32;
+        changing + self.replicas.saturating_sub(self.pods.len() as u32)
+    }
+}
+
+impl PodView {
+    /// A pod whose node refuses a resize asks for the new size and has the old one.
+    fn is_updated(&self, wanted: &Sizes) -> bool {
+        fits(&self.sizes, wanted) && !self.cannot_resize
     }
 }
 
 /// The pods that are next, and what stops the others.
 pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     let plan = inputs.plan;
-    let outdated: Vec<&PodView> = inputs
+    let mut outdated: Vec<&PodView> = inputs
         .pods
         .iter()
-        .filter(|pod| !pod.is_changing && !fits(&pod.sizes, inputs.wanted))
+        .filter(|pod| !pod.is_changing && !pod.is_updated(inputs.wanted))
         .collect();
     if outdated.is_empty() {
         return (Vec::new(), None);
     }
+    let can_resize = outdated.iter().any(|pod| !pod.cannot_resize);
     let by_eviction = match (plan.update_mode, inputs.can_resize) {
         (UpdateMode::Initial, _) => return (Vec::new(), Some(Blocked::InitialOnly)),
         (UpdateMode::InPlace, false) => return (Vec::new(), Some(Blocked::CannotResize)),
+        (UpdateMode::InPlace, true) if !can_resize => {
+            return (Vec::new(), Some(Blocked::ResizeRefused));
+        }
         (UpdateMode::Recreate, _) | (UpdateMode::InPlaceOrRecreate, false) => true,
-        (UpdateMode::InPlace | UpdateMode::InPlaceOrRecreate, true) => false,
+        // Who can be resized comes first; evictions are for those who are left.
+        (UpdateMode::InPlace | UpdateMode::InPlaceOrRecreate, true) => !can_resize,
     };
+    if !by_eviction {
+        outdated.retain(|pod| !pod.cannot_resize);
+    }
     if !matches!(plan.mode, Mode::Auto | Mode::Canary) {
         return (Vec::new(), Some(Blocked::Mode));
     }
@@ -229,10 +259,11 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
     }
     if plan.mode == Mode::Canary {
         let (share, watch) = plan.canary;
-        let updated = inputs.updated();
+        // One that is being made anew is a canary already, though nobody sees its size yet.
+        let begun = inputs.updated() + inputs.underway();
         let first = share.of(inputs.replicas);
-        if updated < first {
-            room = room.min(first - updated);
+        if begun < first {
+            room = room.min(first - begun);
             blocked = Blocked::Canary { remaining: watch };
         } else {
             if inputs.is_kept == Some(false) {
@@ -282,7 +313,7 @@ pub fn tolerated((cpu, memory): (Millicores, Bytes)) -> ((Millicores, Bytes), (M
 }
 
 /// Whether what a pod requests is near enough to what it should.
-fn fits(sizes: &Sizes, wanted: &Sizes) -> bool {
+pub fn fits(sizes: &Sizes, wanted: &Sizes) -> bool {
     wanted.iter().all(|(name, &wanted)| {
         let ((low_cpu, low_memory), (high_cpu, high_memory)) = tolerated(wanted);
         sizes.get(name).is_none_or(|(cpu, memory)| {
@@ -321,6 +352,7 @@ mod tests {
             name: format!("pod-{place}"),
             created: SimTime::ZERO,
             was_sized: false,
+            cannot_resize: false,
             ready_since: Some(SimTime::ZERO),
             is_changing: false,
             sizes: sizes(if place < updated { 250 } else { 500 }),
@@ -378,6 +410,37 @@ mod tests {
     }
 
     #[test]
+    fn only_who_cannot_be_resized_is_evicted_and_only_where_that_is_wanted() {
+        let steps = |update_mode: &str, pods: &[PodView]| {
+            let disruption = json!({"maxUnavailable": "5"});
+            let policy = json!({"updateMode": update_mode, "disruption": disruption});
+            let plan = plan(policy, "Auto");
+            let inputs = NextPods {
+                now: at(0),
+                minute_of_week: 0,
+                plan: &plan,
+                wanted: &sizes(250),
+                pods,
+                replicas: 10,
+                can_resize: true,
+                is_kept: None,
+                rollout: &Rollout::default(),
+            };
+            next_pods(&inputs)
+        };
+        let mut pods = pods(9);
+        // The node refused what the spec of the first says already.
+        pods[0].cannot_resize = true;
+        let resized = vec![PodStep::Resize("pod-9".to_owned())];
+        assert_eq!(steps("InPlaceOrRecreate", &pods), (resized.clone(), None));
+        assert_eq!(steps("InPlace", &pods), (resized, None));
+        pods[9].sizes = sizes(250);
+        let evicted = vec![PodStep::Evict("pod-0".to_owned())];
+        assert_eq!(steps("InPlaceOrRecreate", &pods), (evicted, None));
+        assert_eq!(steps("InPlace", &pods), (Vec::new(), Some(Blocked::ResizeRefused)));
+    }
+
+    #[test]
     fn evictions_are_counted_by_the_hour() {
         let policy = json!({"disruption": {"maxUnavailable": "50%", "evictionsPerHour": 3}});
         let plan = plan(policy, "Auto");
@@ -400,6 +463,10 @@ mod tests {
         let plan = plan(policy, "Canary");
         assert_eq!(next(&plan, &pods(0), &Rollout::default()).0, 2);
         assert_eq!(next(&plan, &pods(1), &Rollout::default()).0, 1);
+        let mut leaving = pods(0);
+        leaving[0].is_changing = true;
+        leaving.remove(1);
+        assert_eq!(next(&plan, &leaving, &Rollout::default()).0, 0);
         let since = |seconds: u64| Rollout {
             canary_since: Some(SimTime::ZERO + SimDuration::from_secs(100_000 - seconds)),
             ..Rollout::default()

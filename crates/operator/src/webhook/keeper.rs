@@ -10,12 +10,13 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use tokio::sync::watch;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::certificates::{CertificateError, Certificates};
+use crate::lease::Leadership;
 use crate::telemetry::Telemetry;
 
 /// How often the secret is looked at.
@@ -68,8 +69,9 @@ pub struct Keeper {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
     current: Arc<CurrentCertificate>,
+    recorder: Recorder,
     telemetry: Arc<Telemetry>,
-    leads: watch::Receiver<bool>,
+    leads: Leadership,
 }
 
 impl Keeper {
@@ -79,9 +81,11 @@ impl Keeper {
         config: KeeperConfig,
         current: Arc<CurrentCertificate>,
         telemetry: Arc<Telemetry>,
-        leads: watch::Receiver<bool>,
+        leads: Leadership,
     ) -> Self {
+        let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
         Self {
+            recorder: Recorder::new(client.clone(), reporter),
             secrets: Api::namespaced(client.clone(), &config.namespace),
             configurations: Api::all(client),
             config,
@@ -108,11 +112,12 @@ impl Keeper {
         let mut kept = secret.as_ref().and_then(read);
         let now = Timestamp::now();
         let is_usable = |kept: &Certificates| !kept.are_due(now) && kept.certified_key().is_ok();
-        if *self.leads.borrow() && !kept.as_ref().is_some_and(is_usable) {
+        if self.leads.is_held() && !kept.as_ref().is_some_and(is_usable) {
             match Certificates::make(&self.config.names, now, kept.as_ref()) {
                 Ok(made) => {
-                    self.write(secret, &made).await?;
+                    let written = self.write(secret, &made).await?;
                     tracing::info!(ends = made.ends, "certificates of the webhook made");
+                    self.tell(&written, kept.as_ref(), now).await;
                     kept = Some(made);
                 }
                 Err(error) => tracing::error!(%error, "no certificates for the webhook"),
@@ -120,7 +125,7 @@ impl Keeper {
         }
         let Some(kept) = kept else { return Ok(()) };
         // Clients are told first: they believe the new authority before they meet it.
-        if *self.leads.borrow() {
+        if self.leads.is_held() {
             self.tell_server(&kept).await?;
         }
         match kept.certified_key() {
@@ -134,7 +139,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn write(&self, before: Option<Secret>, made: &Certificates) -> kube::Result<()> {
+    async fn write(&self, before: Option<Secret>, made: &Certificates) -> kube::Result<Secret> {
         let text = |text: &str| ByteString(text.as_bytes().to_vec());
         let data: BTreeMap<String, ByteString> = [
             ("ca.crt", text(&made.authorities)),
@@ -150,16 +155,34 @@ impl Keeper {
             // The version that was read goes along: of two who write at once, one is refused.
             Some(before) => {
                 let secret = Secret { data: Some(data), ..before };
-                self.secrets.replace(&self.config.secret, &params, &secret).await?;
+                self.secrets.replace(&self.config.secret, &params, &secret).await
             }
             None => {
                 let metadata =
                     ObjectMeta { name: Some(self.config.secret.clone()), ..ObjectMeta::default() };
                 let secret = Secret { metadata, data: Some(data), ..Secret::default() };
-                self.secrets.create(&params, &secret).await?;
+                self.secrets.create(&params, &secret).await
             }
         }
-        Ok(())
+    }
+
+    /// Tells of certificates that were replaced, and loudly of such that had ended: pods that
+    /// started meanwhile have the size of their template.
+    async fn tell(&self, secret: &Secret, before: Option<&Certificates>, now: Timestamp) {
+        let Some(before) = before else { return };
+        let has_ended = before.ends <= now.as_second();
+        let ends = Timestamp::from_second(before.ends).unwrap_or(now);
+        let verb = if has_ended { "ended" } else { "would have ended" };
+        let event = Event {
+            type_: if has_ended { EventType::Warning } else { EventType::Normal },
+            reason: "CertificateReplaced".to_owned(),
+            note: Some(format!("the webhook's certificate {verb} at {ends} and was replaced")),
+            action: "Replace".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &secret.object_ref(&())).await {
+            self.telemetry.server_error("event", &error);
+        }
     }
 
     async fn tell_server(&self, kept: &Certificates) -> kube::Result<()> {

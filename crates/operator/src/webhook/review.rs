@@ -6,7 +6,7 @@ use kube::core::admission::AdmissionRequest;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::api::{ConditionType, MultidimPodAutoscaler, Plan};
+use crate::api::{ConditionReason, ConditionType, MultidimPodAutoscaler, Plan};
 use crate::cluster::{SIZED_ANNOTATION, container_record, read_selector, selects};
 use crate::update::{resources, sizes_new_pods, wanted_sizes};
 
@@ -57,10 +57,15 @@ pub fn review<'a>(
     Some(changes)
 }
 
+/// Whether there is a recommendation to go by: also one from just before the API server fell
+/// silent.
 fn is_ready(object: &MultidimPodAutoscaler) -> bool {
     let ready = ConditionType::Ready.to_string();
+    let silent = ConditionReason::ServerUnavailable.to_string();
     let conditions = object.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.type_ == ready && condition.status == "True")
+    conditions.into_iter().any(|condition| {
+        condition.type_ == ready && (condition.status == "True" || condition.reason == silent)
+    })
 }
 
 fn merge(into: &mut Value, from: &Value) {

@@ -8,8 +8,8 @@ use homeostat_testbed::{Cluster, ClusterConfig};
 
 /// The shared cluster; none if there are no binaries.
 pub(crate) fn shared() -> Option<&'static Cluster> {
-    static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new()))).as_ref()
+    static CLUSTER: OnceLock<Option<&'static Cluster>> = OnceLock::new();
+    *CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new())))
 }
 
 /// A cluster whose API server writes down every request of service accounts in `audit.log`; none
@@ -24,10 +24,15 @@ pub(crate) fn audited(name: &str) -> Option<&'static Cluster> {
         format!("--audit-policy-file={}", policy_file.display()),
         format!("--audit-log-path={}", folder.join("audit.log").display()),
     ];
-    Some(Box::leak(Box::new(start(binaries, folder, arguments))))
+    Some(start(binaries, folder, arguments))
 }
 
-fn start(binaries: PathBuf, folder: PathBuf, arguments: Vec<String>) -> Cluster {
+/// Starts a cluster that stays until the end of the program.
+pub(crate) fn start(
+    binaries: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<String>,
+) -> &'static Cluster {
     let (sender, receiver) = std::sync::mpsc::channel();
     // The servers die with the thread that started them: it stays until the end.
     std::thread::spawn(move || {
@@ -42,7 +47,24 @@ fn start(binaries: PathBuf, folder: PathBuf, arguments: Vec<String>) -> Cluster 
             std::thread::park();
         }
     });
-    receiver.recv().expect("the cluster starts")
+    Box::leak(Box::new(receiver.recv().expect("the cluster starts")))
+}
+
+/// A cluster of one test, which does to it whatever it wants.
+pub(crate) struct OwnCluster(pub(crate) &'static Cluster);
+
+impl OwnCluster {
+    /// A new one; none if there are no binaries.
+    pub(crate) fn start(name: &str) -> Option<Self> {
+        Some(Self(start(binaries()?, fresh_folder(name), Vec::new())))
+    }
+}
+
+impl Drop for OwnCluster {
+    fn drop(&mut self) {
+        self.0.api_server.kill();
+        self.0.etcd.kill();
+    }
 }
 
 /// The folder of Kubernetes' binaries; says loudly if there is none.

@@ -4,16 +4,24 @@
 //! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
 
 mod chart;
+mod clocks;
 mod cluster;
+mod conflicts;
 mod dashboard;
 mod definition;
 mod first_object;
+mod hollow;
 mod image;
+mod leaders;
 mod learners;
+mod newer_server;
 mod operator;
+mod outages;
 mod past;
+mod prometheus;
 mod real_node;
 mod reconcile;
+mod resize;
 mod rights;
 mod shop;
 mod sizes;

@@ -26,6 +26,16 @@ pub(crate) struct OperatorConfig<'a> {
 impl Operator {
     /// Starts one for a namespace, with a look every second.
     pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
+        Self::start_with(cluster, namespace, config, |_| {})
+    }
+
+    /// Starts one whose command was changed a little.
+    pub(crate) fn start_with(
+        cluster: &Cluster,
+        namespace: &str,
+        config: &OperatorConfig<'_>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
         command
             .args(["run", "--interval", "1s", "--checkpoint-interval", "2s"])
@@ -33,6 +43,7 @@ impl Operator {
             .args(["--log", "info,homeostat_operator=debug"])
             .args(config.arguments)
             .env("KUBECONFIG", cluster.admin_kubeconfig());
+        change(&mut command);
         Self::spawn(cluster, &format!("{namespace}{}", config.copy), &mut command)
     }
 
@@ -62,6 +73,38 @@ impl Operator {
         self.process.id()
     }
 
+    /// Stops it where it is, as a machine that is overwhelmed would.
+    pub(crate) fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.id().to_string();
+        let done = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(done.is_ok_and(|status| status.success()), "{signal}");
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("it can be asked").is_none()
+    }
+
+    /// The sum of a metric over those of its series that contain a text; 0 if there is none.
+    pub(crate) fn metric(&self, name: &str, label: &str) -> f64 {
+        let text = self.get("/metrics").unwrap_or_default();
+        let value = |line: &str| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (found, labels) = series.split_once('{').unwrap_or((series, ""));
+            (found == name && labels.contains(label)).then(|| value.parse().unwrap_or(0.0))
+        };
+        text.lines().filter_map(value).sum::<f64>()
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -71,6 +114,7 @@ impl Operator {
     pub(crate) fn get(&self, path: &str) -> Option<String> {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.plain_port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .ok()?;
         let mut answer = String::new();

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -16,7 +18,7 @@ use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
 use homeostat_testbed::Cluster;
 
 use super::cluster;
-use super::operator::PATIENCE;
+use super::operator::{PATIENCE, eventually};
 
 /// A namespace of one test.
 pub(crate) struct Shop {
@@ -132,6 +134,25 @@ impl Shop {
         api.patch(name, &params, &Patch::Apply(object)).await.map(|_| ())
     }
 
+    /// A webhook configuration of the namespace's name, for pods of this namespace. Each copy of
+    /// the operator has an address of its own here, where a cluster has one service for all.
+    pub(crate) async fn webhook(&self, ports: &[u16]) {
+        let webhook = |port: &u16| {
+            json!({
+                "name": format!("copy{port}.homeostat.dev"), "admissionReviewVersions": ["v1"],
+                "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": 5,
+                "namespaceSelector": { "matchLabels": { "shop": self.namespace } },
+                "clientConfig": { "url": format!("https://127.0.0.1:{port}/mutate") },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }],
+            })
+        };
+        let webhooks: Vec<Value> = ports.iter().map(webhook).collect();
+        let object = json!({ "metadata": { "name": self.namespace }, "webhooks": webhooks });
+        let object: MutatingWebhookConfiguration = serde_json::from_value(object).expect("valid");
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &object).await.expect("created");
+    }
+
     /// Waits until a condition has a reason; its message.
     pub(crate) async fn condition(&self, name: &str, kind: &str, reason: &str) -> String {
         let api: Api<MultidimPodAutoscaler> = self.api();
@@ -149,6 +170,20 @@ impl Shop {
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until an event of an object has a reason; its note.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
+        let events: Api<Event> = self.api();
+        eventually(&format!("an event {reason} of {name}"), async || {
+            let all = events.list(&ListParams::default()).await.expect("listed").items;
+            let is_it = |event: &Event| {
+                let regarding = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+                regarding == Some(name) && event.reason.as_deref() == Some(reason)
+            };
+            all.into_iter().find(is_it)?.note
+        })
+        .await
     }
 
     /// Pods that a deployment asks for.

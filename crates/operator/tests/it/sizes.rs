@@ -2,9 +2,11 @@
 //! run on a server that cannot resize.
 
 use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_operator::webhook::Certificates;
 use homeostat_testbed::free_port;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -125,4 +127,50 @@ async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
     let rollout =
         api.get("checkout").await.expect("there").status.and_then(|status| status.rollout);
     assert_eq!(rollout.map(|rollout| rollout.evictions.len()), Some(2));
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it() {
+    let Some(shop) = Shop::open("ended").await else { return };
+    shop.deployment("checkout", 1).await;
+    let port = free_port();
+    shop.webhook(&[port]).await;
+    let names = ["127.0.0.1".to_owned()];
+    let now = Timestamp::now();
+    let long_ago = now - SignedDuration::from_hours(24 * 100);
+    let ended = Certificates::make(&names, long_ago, None).expect("made");
+    assert!(ended.ends < now.as_second());
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "homeostat-webhook" },
+        "stringData": {
+            "ca.crt": ended.authorities, "tls.crt": ended.certificate, "tls.key": ended.key,
+            "ends": ended.ends.to_string(),
+        },
+    }))
+    .expect("valid");
+    let secrets: Api<Secret> = shop.api();
+    secrets.create(&PostParams::default(), &secret).await.expect("created");
+    let mut object = spec("checkout", "Auto");
+    let size = json!({ "cpu": "600m", "memory": "300Mi" });
+    object["policy"] = json!({ "updateMode": "Initial" });
+    object["constraints"]["container"] =
+        json!([{ "name": "app", "requests": { "minAllowed": size, "maxAllowed": size } }]);
+    shop.autoscaler("checkout", object).await.expect("taken");
+    let listen = format!("127.0.0.1:{port}");
+    let arguments =
+        ["--listen", &listen, "--webhook-name", "127.0.0.1", "--webhook-configuration", "ended"];
+    let config = OperatorConfig { arguments: &arguments, copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let note = shop.event("homeostat-webhook", "CertificateReplaced").await;
+    assert!(note.contains("certificate ended at"), "{note}");
+    let mut made = 0;
+    eventually("a pod to be sized", async || {
+        made += 1;
+        let name = format!("checkout-new-{made}");
+        shop.pod("checkout", &name).await;
+        (requests(&shop, &name).await.0 == "600m").then_some(())
+    })
+    .await;
+    let ends = operator.metric("homeostat_operator_certificate_expiry_seconds", "");
+    assert!(ends > now.as_second() as f64, "{ends}");
 }

@@ -1,0 +1,148 @@
+//! A real Prometheus that lies, hangs and dies: nothing goes down on what it says then.
+
+use std::time::{Duration, Instant};
+
+use homeostat_testbed::{Exporter, PrometheusServer};
+use serde_json::{Value, json};
+
+use super::cluster::fresh_folder;
+use super::operator::{Operator, OperatorConfig, eventually};
+use super::shop::{Shop, spec};
+
+/// A workload of four idle pods that goes down as soon as its figures are believed.
+async fn idle(shop: &Shop, name: &str, (cpu, memory): (&str, &str), query: Option<&str>) {
+    shop.deployment(name, 4).await;
+    for place in 0..4 {
+        shop.uses(&format!("{name}-{place}"), cpu, memory).await;
+    }
+    let mut object = spec(name, "Auto");
+    object["goals"] =
+        json!({ "metrics": [{ "resource": { "name": "cpu", "averageUtilization": 50 } }] });
+    if let Some(query) = query {
+        object["goals"]["slo"] =
+            json!({ "latency": { "percentile": "99", "threshold": "250ms", "query": query } });
+    }
+    object["constraints"] = constraints();
+    shop.autoscaler(name, object).await.expect("taken");
+}
+
+fn constraints() -> Value {
+    json!({
+        "containerControlledResources": [],
+        "global": {
+            "minReplicas": 1, "maxReplicas": 8,
+            "behavior": { "scaleDown": { "stabilizationWindowSeconds": 0 } },
+        },
+    })
+}
+
+/// Waits until a figure is not believed for a reason, and until that is told in every way.
+async fn is_told(shop: &Shop, operator: &Operator, name: &str, why: &str) {
+    let told = async || {
+        let message = shop.condition(name, "MetricsFresh", "FallenBack").await;
+        message.contains(why).then_some(())
+    };
+    eventually(&format!("{name} to say {why:?}"), told).await;
+    let note = shop.event(name, "FallenBack").await;
+    assert!(note.contains("MetricsFresh"), "{note}");
+    let series = format!("name=\"{name}\",condition=\"MetricsFresh\"}} 0");
+    let metrics = operator.get("/metrics").expect("it answers");
+    assert!(metrics.contains(&series), "no {series} in {metrics}");
+}
+
+#[tokio::test]
+async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
+    const IDLE: (&str, &str) = ("20m", "100Mi");
+    let Some(shop) = Shop::open("lies").await else { return };
+    let exporter = Exporter::start();
+    for (series, value) in [
+        ("honest", "0.1"),
+        ("zero", "0"),
+        ("nan", "NaN"),
+        ("many{route=\"a\"}", "0.1"),
+        ("many{route=\"b\"}", "0.1"),
+        ("contrary", "0.1"),
+        ("old", "0.1"),
+    ] {
+        exporter.say(series, value);
+    }
+    let prometheus = PrometheusServer::start(&fresh_folder("prometheus"), &exporter);
+    idle(&shop, "honest", IDLE, Some("honest")).await;
+    idle(&shop, "zero", IDLE, Some("zero")).await;
+    idle(&shop, "nan", IDLE, Some("nan")).await;
+    idle(&shop, "nothing", IDLE, Some("nothing")).await;
+    idle(&shop, "many", IDLE, Some("many")).await;
+    idle(&shop, "contrary", ("0", "100Mi"), Some("contrary")).await;
+    idle(&shop, "made-up", ("0", "0"), None).await;
+    idle(&shop, "plain", ("250m", "100Mi"), None).await;
+    let lies = [
+        ("zero", "a latency of 0 s cannot be"),
+        ("nan", "NaN is no amount"),
+        ("nothing", "prometheus has no such number"),
+        ("many", "answers with 2 series"),
+        ("contrary", "no pod uses any CPU, and yet requests are answered"),
+        ("made-up", "none uses any memory"),
+    ];
+    let url = prometheus.url();
+    let arguments = ["--no-webhook", "--fall-back-after", "3s", "--prometheus", &url];
+    let config = OperatorConfig { arguments: &arguments, copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    // What is believed goes down: the others could as well.
+    eventually("the honest one to shrink", async || {
+        (shop.replicas("honest").await == 1).then_some(())
+    })
+    .await;
+    let told = lies.iter().map(|(name, why)| is_told(&shop, &operator, name, why));
+    futures::future::join_all(told).await;
+
+    // An exporter that is gone leaves a series that ends, and not its last value.
+    idle(&shop, "old", ("400m", "100Mi"), Some("old")).await;
+    shop.condition("old", "ObjectiveKept", "AsPlanned").await;
+    exporter.say_no_more_of("old");
+    is_told(&shop, &operator, "old", "prometheus has no such number").await;
+    let kept = shop.replicas("old").await;
+    for place in 0..4 {
+        shop.uses(&format!("old-{place}"), "10m", "100Mi").await;
+    }
+
+    // It hangs: whoever needs no answer does not wait for one.
+    prometheus.server.pause();
+    is_told(&shop, &operator, "honest", "no answer within 5 s").await;
+    for place in 0..4 {
+        shop.uses(&format!("plain-{place}"), "490m", "100Mi").await;
+    }
+    let asked = Instant::now();
+    eventually("the plain one to grow", async || (shop.replicas("plain").await == 8).then_some(()))
+        .await;
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    prometheus.server.resume();
+    shop.condition("honest", "MetricsFresh", "AsPlanned").await;
+
+    prometheus.server.kill();
+    is_told(&shop, &operator, "honest", "prometheus does not answer").await;
+    for (name, _) in lies {
+        assert_eq!(shop.replicas(name).await, 4, "{name}");
+    }
+    assert!(shop.replicas("old").await >= kept);
+    assert_eq!(shop.replicas("honest").await, 1);
+}
+
+#[tokio::test]
+async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first() {
+    let Some(shop) = Shop::open("sudden").await else { return };
+    idle(&shop, "checkout", ("250m", "100Mi"), None).await;
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    shop.condition("checkout", "MetricsFresh", "AsPlanned").await;
+    for place in 0..4 {
+        shop.uses(&format!("checkout-{place}"), "0", "100Mi").await;
+    }
+    let message = shop.condition("checkout", "MetricsFresh", "MetricsContradictory").await;
+    assert!(message.contains("stopped using CPU at the same moment"), "{message}");
+    shop.event("checkout", "MetricsContradictory").await;
+    let metrics = operator.get("/metrics").expect("it answers");
+    assert!(metrics.contains("condition=\"MetricsFresh\"} 0"), "{metrics}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shop.replicas("checkout").await, 4);
+}
