@@ -53,7 +53,9 @@ fn every_command_in_the_documents_exists() {
     let mut checked = 0;
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
-        for line in text.lines().filter_map(|line| line.trim().strip_prefix("homeostat ")) {
+        let typed = |line: &'_ str| line.trim().trim_start_matches("$ ").to_owned();
+        for line in text.lines().map(typed) {
+            let Some(line) = line.strip_prefix("homeostat ") else { continue };
             let words: Vec<&str> =
                 line.split(" #").next().unwrap_or_default().split_whitespace().collect();
             let is_verb = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
@@ -64,10 +66,19 @@ fn every_command_in_the_documents_exists() {
                 .filter(|word| !word.starts_with("--"))
                 .take(2)
                 .collect();
+            // What a program prints may begin with its name as well.
+            if verbs.is_empty() {
+                continue;
+            }
             const GROUPS: [&str; 7] =
                 ["bench", "calibrate", "config", "env", "operator", "sim", "trace"];
             let depth = if GROUPS.contains(&verbs[0]) { 2 } else { 1 };
-            let help = place.call(&format!("{} --help", verbs[..depth.min(verbs.len())].join(" ")));
+            let mut command = verbs[..depth.min(verbs.len())].join(" ");
+            if verbs[0] == "replay" && words.contains(&"--prometheus") {
+                // Another program plays the past of a cluster.
+                command.push_str(" --prometheus URL");
+            }
+            let help = place.call(&format!("{command} --help"));
             if help.stderr.contains("homeostat-operator is not installed") {
                 // Only this crate is tested; the whole workspace builds that program too.
                 continue;

@@ -467,7 +467,7 @@ fn read_time(field: &str, text: &str) -> Result<u32> {
 /// A learner that is given no time is none.
 const LEAST_TIMEOUT: SimDuration = SimDuration::from_millis(10);
 /// The object is not looked at while its learner thinks.
-const MOST_TIMEOUT: SimDuration = SimDuration::from_secs(60);
+const MOST_TIMEOUT: SimDuration = SimDuration::from_secs(30);
 
 fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
     let field = "spec.recommenders";
@@ -502,7 +502,7 @@ fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
             let field = format!("{field}[0].external.timeout");
             let timeout = read_duration(&field, &external.timeout)?;
             if !(LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&timeout) {
-                let problem = format!("{} is not between 10ms and 1m", external.timeout);
+                let problem = format!("{} is not between 10ms and 30s", external.timeout);
                 return Err(PlanError::new(field, problem));
             }
             Recommender::External(external.actions, timeout)
@@ -583,7 +583,7 @@ mod tests {
                 spec["recommenders"] = json!([{"name": "external", "external": {"timeout": "2m"}}])
             },
             "spec.recommenders[0].external.timeout",
-            "missing",
+            "is not between 10ms and 30s",
         );
         check(
             |spec| {

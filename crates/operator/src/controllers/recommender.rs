@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
+use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
@@ -212,14 +213,14 @@ impl Recommender {
             Some(Ok(plan)) if plan.mode != Mode::Off => Some(ask(&self.ctx, plan).await),
             _ => None,
         };
-        let _turn = self.ctx.turns.acquire().await.expect("it is never closed");
+        let mut turn = Some(self.turn().await);
         let started = Instant::now();
         match &guarded.0 {
             Ok(object) => {
                 let plan = plan.expect("it was read");
                 let previous = object.status.clone().unwrap_or_default();
                 let about = about(&previous);
-                let asked = (plan, answers);
+                let asked = (plan, answers, &mut turn);
                 let recommended =
                     self.recommend(object, asked, &surroundings, &mut slot, about.now).await;
                 let status = match recommended {
@@ -250,10 +251,14 @@ impl Recommender {
         self.ctx.telemetry.reconciled(started.elapsed());
     }
 
-    async fn recommend(
-        &self,
+    async fn recommend<'a>(
+        &'a self,
         object: &MultidimPodAutoscaler,
-        (plan, answers): (Result<Plan, PlanError>, Option<Answers>),
+        (plan, answers, turn): (
+            Result<Plan, PlanError>,
+            Option<Answers>,
+            &mut Option<SemaphorePermit<'a>>,
+        ),
         surroundings: &Surroundings,
         slot: &mut Slot,
         now: SimTime,
@@ -274,8 +279,16 @@ impl Recommender {
         );
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
-        let advice = match engine.show(&inputs) {
-            Some(moment) => self.advice(object, &plan, &mut slot.policy_file, moment, now).await,
+        let learns = !matches!(plan.recommender, PlanRecommender::Joint | PlanRecommender::HpaVpa);
+        let advice = match engine.show(&inputs).filter(|_| learns) {
+            Some(moment) => {
+                // Nobody else waits for this object's learner.
+                *turn = None;
+                let file = &mut slot.policy_file;
+                let advice = self.advice(object, &plan, file, moment, now).await;
+                *turn = Some(self.turn().await);
+                advice
+            }
             None => None,
         };
         let outcome = engine.recommend(&inputs, pause, advice.as_ref()).ok_or_else(|| {
@@ -331,6 +344,11 @@ impl Recommender {
         slot.engine = Some(engine);
         slot.of = of;
         Ok(())
+    }
+
+    /// Who has one may ask the API server.
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.ctx.turns.acquire().await.expect("it is never closed")
     }
 
     /// What a recommender that learns says of a moment; none for those that do not.

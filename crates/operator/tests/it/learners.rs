@@ -129,7 +129,9 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_world() {
     };
     let worlds = SimulatedWorlds::new(Box::new(make), 4);
     let config = ServerConfig::new("127.0.0.1:0".parse().expect("valid"));
-    let server = EnvironmentServer::start(std::sync::Arc::new(worlds), &config).expect("started");
+    let start = move || EnvironmentServer::start(std::sync::Arc::new(worlds), &config);
+    // It has a runtime of its own.
+    let server = tokio::task::spawn_blocking(start).await.expect("it ends").expect("it starts");
     let simulated = server.address();
     // One pod more, then nothing.
     let actions = [5, 0];

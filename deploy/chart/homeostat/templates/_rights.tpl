@@ -19,6 +19,10 @@ HOMEOSTAT_WRITE=1 cargo test -p homeostat-operator --test it rights_of_the_chart
 - apiGroups: [""]
   resources: ["pods"]
   verbs: ["list", "watch"]
+# Policy files that objects name; no other config map is asked for.
+- apiGroups: [""]
+  resources: ["configmaps"]
+  verbs: ["get"]
 # A pod of the wrong size is made anew; disruption budgets hold.
 - apiGroups: [""]
   resources: ["pods/eviction"]
