@@ -31,7 +31,9 @@ pub fn follow(
 ) -> (Store<Guarded>, Store<Pod>) {
     let (objects, writer) = reflector::store();
     let stream = watcher(all_of::<Guarded>(client, only_namespace), watcher::Config::default());
-    let stream = stream.default_backoff().reflect(writer).touched_objects();
+    // Who wrote which field is longer than the fields, and nobody here asks.
+    let forget_writers = |object: &mut Guarded| object.meta_mut().managed_fields = None;
+    let stream = stream.default_backoff().modify(forget_writers).reflect(writer).touched_objects();
     let told = telemetry.clone();
     tokio::spawn(async move {
         let mut stream = std::pin::pin!(stream);
