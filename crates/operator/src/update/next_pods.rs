@@ -8,6 +8,9 @@ use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
 use crate::api::{ConditionType, Mode, MultidimPodAutoscalerStatus, Plan, UpdateMode};
 
+/// While the webhook seems to be down, an eviction is tried this long after the last one.
+const TRIED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(60);
+
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
 /// A request this near to the recommendation counts as the same: nobody restarts for a percent.
@@ -247,14 +250,21 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
         if room == 0 {
             return Err(blocked);
         }
+        // A single pod may have slipped past a webhook that was slow; only while the latest ones
+        // do is it down, and then one is tried now and then.
         let first = recent.iter().min();
-        let came_back_unsized = |pod: &&PodView| {
-            first.is_some_and(|first| pod.created > **first)
-                && !pod.was_sized
-                && !fits(&pod.sizes, inputs.wanted)
+        let latest = |is_unsized: bool| {
+            let came_back = pods.iter().filter(|pod| first.is_some_and(|at| pod.created > **at));
+            let is_so =
+                |pod: &&PodView| is_unsized == (!pod.was_sized && !fits(&pod.sizes, inputs.wanted));
+            came_back.filter(is_so).map(|pod| pod.created).max()
         };
-        if pods.iter().any(|pod| came_back_unsized(&pod)) {
-            return Err(Blocked::NotSizedAtBirth);
+        if latest(true) > latest(false) {
+            let last = recent.iter().max().map(|at| **at);
+            if last.is_some_and(|last| now < last + TRIED_AGAIN_AFTER) {
+                return Err(Blocked::NotSizedAtBirth);
+            }
+            room = room.min(1);
         }
     }
     if plan.mode == Mode::Canary {
@@ -386,6 +396,26 @@ mod tests {
         assert_eq!(next(&plan, &pods, &Rollout::default()), (1, limit.to_owned()));
         pods[8].is_changing = true;
         assert_eq!(next(&plan, &pods, &Rollout::default()), (0, limit.to_owned()));
+    }
+
+    #[test]
+    fn while_the_latest_pods_come_back_with_their_old_size_one_is_tried_now_and_then() {
+        let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
+        let mut pods = pods(0);
+        let evicted = |ago: u64| Rollout {
+            evictions: vec![SimTime::ZERO + SimDuration::from_secs(100_000 - ago)],
+            ..Rollout::default()
+        };
+        pods[3].created = SimTime::ZERO + SimDuration::from_secs(99_995);
+        let silent =
+            "pods come back from eviction with their old size: is the admission webhook up?";
+        assert_eq!(next(&plan, &pods, &evicted(30)), (0, silent.to_owned()));
+        assert_eq!(next(&plan, &pods, &evicted(90)).0, 1);
+        // One that came later was sized: the other only slipped through.
+        pods[4].created = at(0);
+        pods[4].was_sized = true;
+        pods[4].sizes = sizes(250);
+        assert_eq!(next(&plan, &pods, &evicted(30)).0, 5);
     }
 
     #[test]

@@ -381,9 +381,11 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     tokio::time::sleep(Duration::from_secs(6)).await;
     watched.abort();
     let seen = std::mem::take(&mut *seen.lock().expect("nobody panics"));
-    // Each pod of the old size went once, and none of the new size did.
+    // Every pod of the old size went, and none of the new size did. A few are made while no copy's
+    // webhook answers in time: they start with the old size, as they should, and go once more.
     let old = seen.gone.values().filter(|memory| *memory == "8Mi").count();
-    assert_eq!((old, seen.gone.len()), (PODS, PODS));
+    assert_eq!(old, seen.gone.len());
+    assert!((PODS..=PODS + PODS / 10).contains(&old), "{old} pods went");
     for workload in &WORKLOADS {
         workload.check(&shop, &seen).await;
     }
