@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tonic::codegen::InterceptedService;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -33,9 +34,24 @@ pub struct ClientConfig {
 /// A connection that shows the token with every request.
 pub(crate) type GuardedChannel = InterceptedService<Channel, ShowToken>;
 
+/// A connection, and the thread of its own that keeps it alive between calls.
+pub(crate) fn connect(name: &str, config: &ClientConfig) -> Result<(Runtime, GuardedChannel)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Start { reason: error.to_string() })?;
+    let channel = {
+        let _inside = runtime.enter();
+        channel(config)?
+    };
+    Ok((runtime, channel))
+}
+
 /// A connection that is made with the first call, and again whenever that is needed. An address
 /// of another machine needs TLS and a token.
-pub(crate) fn channel(config: &ClientConfig) -> Result<GuardedChannel> {
+fn channel(config: &ClientConfig) -> Result<GuardedChannel> {
     let wrong = |reason: &str| Error::Url { url: config.url.clone(), reason: reason.to_owned() };
     let endpoint =
         Endpoint::from_shared(config.url.clone()).map_err(|error| wrong(&chain(&error)))?;

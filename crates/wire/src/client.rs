@@ -9,11 +9,11 @@ use homeostat_simppo::{
 use tokio::runtime::Runtime;
 use tonic::{Code, Response, Status};
 
-use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, channel};
+use crate::Result;
+use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, connect};
 use crate::messages;
 use crate::protocol::{self, coordination_client};
 use crate::server::chain;
-use crate::{Error, Result};
 
 /// A coordinator at the other end of a network. Every call ends within its deadline.
 pub struct CoordinationClient {
@@ -26,17 +26,7 @@ impl CoordinationClient {
     /// A client that connects with its first call, and again whenever that is needed. An address
     /// of another machine needs TLS and a token.
     pub fn new(config: &ClientConfig) -> Result<Self> {
-        // A thread of its own keeps the connection alive between calls.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("coordination")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::Start { reason: error.to_string() })?;
-        let channel = {
-            let _inside = runtime.enter();
-            channel(config)?
-        };
+        let (runtime, channel) = connect("coordination", config)?;
         let grpc = coordination_client::CoordinationClient::new(channel)
             .max_decoding_message_size(MOST_ANSWER);
         Ok(Self { grpc, deadline: config.deadline, runtime })

@@ -10,8 +10,8 @@ use super::messages::{from_action, from_status, to_opening, to_stepped};
 use super::protocol::environment_client::EnvironmentClient as Calls;
 use super::protocol::{InitRequest, ResetRequest, StepRequest};
 use super::{EnvironmentError, Opening, Stepped};
-use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, channel};
-use crate::{Error, Result};
+use crate::Result;
+use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, connect};
 
 /// An environment at the other end of a network. Every call ends within its deadline, which a
 /// workload on Kubernetes may use up: it answers once it has looked again.
@@ -25,16 +25,7 @@ impl EnvironmentClient {
     /// A client that connects with its first call, and again whenever that is needed. An address
     /// of another machine needs TLS and a token.
     pub fn new(config: &ClientConfig) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("environment")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::Start { reason: error.to_string() })?;
-        let channel = {
-            let _inside = runtime.enter();
-            channel(config)?
-        };
+        let (runtime, channel) = connect("environment", config)?;
         let grpc = Calls::new(channel).max_decoding_message_size(MOST_ANSWER);
         Ok(Self { grpc, deadline: config.deadline, runtime })
     }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use homeostat_lab::team::CoordinatorFolder;
 use homeostat_simppo::{Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
-use homeostat_wire::{CoordinatorServer, ServerConfig, ServerIdentity, TransportCounts};
+use homeostat_wire::{CoordinatorServer, ServerConfig, TransportCounts};
 use serde_json::{Value, json};
 
 use super::events::{EventForm, EventLog};
-use super::{counts, read, real_duration, since_epoch, token};
+use super::{counts, real_duration, server_config, since_epoch};
 use crate::Ending;
 use crate::output::print;
 use crate::progress::interruption;
@@ -84,16 +84,8 @@ pub(crate) fn run(arguments: &CoordinatorArguments) -> anyhow::Result<Ending> {
         None => false,
     };
     let known = coordinator.standing();
-    let server_config = ServerConfig {
-        identity: match (&arguments.tls_cert, &arguments.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ServerIdentity::new(read(certificate)?, read(key)?))
-            }
-            _ => None,
-        },
-        token: token(arguments.token_file.as_deref())?,
-        ..ServerConfig::new(arguments.listen)
-    };
+    let pair = arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref());
+    let server_config = server_config(arguments.listen, pair, arguments.token_file.as_deref())?;
     let server = CoordinatorServer::start(coordinator, &server_config)?;
     announce(&log, &server, &server_config);
     if is_restored {

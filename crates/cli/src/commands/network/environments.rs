@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use homeostat_lab::Worlds;
-use homeostat_wire::{EnvironmentServer, ServerConfig, ServerIdentity, SimulatedWorlds};
+use homeostat_wire::{EnvironmentServer, SimulatedWorlds};
 
-use super::{read, token};
+use super::server_config;
 use crate::Ending;
 use crate::output::print;
 use crate::progress::interruption;
@@ -45,16 +45,8 @@ pub(crate) struct ServeArguments {
 
 pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
     let interrupted = interruption()?;
-    let config = ServerConfig {
-        identity: match (&arguments.tls_cert, &arguments.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ServerIdentity::new(read(certificate)?, read(key)?))
-            }
-            _ => None,
-        },
-        token: token(arguments.token_file.as_deref())?,
-        ..ServerConfig::new(arguments.listen)
-    };
+    let pair = arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref());
+    let config = server_config(arguments.listen, pair, arguments.token_file.as_deref())?;
     // Profiled once for all sessions; agents beyond the first are of other worlds.
     let worlds = Worlds::default_for("faas/function-v1")?;
     let make = move |id: &str| worlds.make(id, 0);

@@ -5,6 +5,7 @@ mod coordinator;
 mod environments;
 mod events;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use homeostat_lab::TOKEN_VARIABLE;
 use homeostat_simppo::RefusalCounts;
-use homeostat_wire::Token;
+use homeostat_wire::{ServerConfig, ServerIdentity, Token};
 use serde_json::{Map, Value};
 
 pub(crate) use environments::{ServeArguments, serve};
@@ -52,6 +53,19 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 fn counts(refusals: &RefusalCounts) -> Value {
     let counts = refusals.iter().map(|(kind, count)| (kind.name().to_owned(), count.into()));
     Value::Object(counts.collect::<Map<_, _>>())
+}
+
+/// How to listen, with the files of a certificate and its key, and that of a token.
+fn server_config(
+    listen: SocketAddr,
+    pair: Option<(&Path, &Path)>,
+    token_file: Option<&Path>,
+) -> anyhow::Result<ServerConfig> {
+    let identity = match pair {
+        Some((certificate, key)) => Some(ServerIdentity::new(read(certificate)?, read(key)?)),
+        None => None,
+    };
+    Ok(ServerConfig { identity, token: token(token_file)?, ..ServerConfig::new(listen) })
 }
 
 /// The token of a file, else of the environment.
