@@ -56,6 +56,18 @@ pub struct Observation {
     pub queries: Vec<Option<f64>>,
 }
 
+impl Observation {
+    /// CPU that a serving replica uses on average, as a part of its request; none if no figure
+    /// is known.
+    pub fn mean_cpu_use(&self) -> Option<f64> {
+        let serving = self.replicas.iter().filter(|replica| replica.is_ready);
+        let used: Vec<f64> = serving.filter_map(|replica| replica.cpu_cores).collect();
+        let mean = used.iter().sum::<f64>() / used.len() as f64;
+        let request = self.allocation.cpu.cores();
+        (!used.is_empty() && request > 0.0).then_some(mean / request)
+    }
+}
+
 /// One replica's figures in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplicaSample {

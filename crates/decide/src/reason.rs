@@ -122,6 +122,11 @@ pub enum Reason {
         /// CPU use as a part of the request.
         level: Fraction,
     },
+    /// The objective breaks: more replicas at once, before use can tell how many.
+    Relief {
+        /// Replicas it asks for.
+        replicas: u32,
+    },
     /// The number of replicas has come to its end, and their size goes on.
     SizedAtLimit {
         /// The number.
@@ -323,6 +328,10 @@ impl fmt::Display for Reason {
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
             Self::Fill { level } => {
                 write!(f, "replicas should use {level} of the CPU that they request")
+            }
+            Self::Relief { replicas } => {
+                let replicas = Amount::Replicas(*replicas);
+                write!(f, "the objective breaks, which asks for {replicas} at once")
             }
             Self::SizedAtLimit { replicas, size } => {
                 let replicas = Amount::Replicas(*replicas);

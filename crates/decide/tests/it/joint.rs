@@ -1,7 +1,9 @@
 //! Size and number in one decision.
 
 use homeostat_core::{Fraction, SimDuration};
-use homeostat_decide::{FillConfig, Joint, JointConfig, Observation, Policy, VpaConfig};
+use homeostat_decide::{
+    FillConfig, Joint, JointConfig, Observation, Policy, ReliefConfig, VpaConfig,
+};
 
 use crate::observations::{millis, observation, replicas_of, words_of};
 
@@ -25,33 +27,104 @@ fn the_number_is_the_horizontal_autoscalers_at_the_level_of_the_objective() {
 }
 
 #[test]
-fn latency_near_the_threshold_cuts_the_level_once_in_a_while() {
+fn replicas_no_fuller_than_the_level_that_stay_slow_cut_it_once_in_a_while() {
     let mut joint = joint();
     let mut level = |seconds, latency| {
         joint.propose(&at_latency(seconds, latency));
         joint.fill()
     };
-    assert_eq!(level(0, 600), Fraction::from_ratio(0.7 * 0.85).unwrap());
+    // A queue that is being worked off is slow as well: not at once.
+    for seconds in [0, 15, 30, 45] {
+        assert_eq!(level(seconds, 600), Fraction::from_percent(70));
+    }
+    let once = Fraction::from_ratio(0.7 * 0.85).unwrap();
+    assert_eq!(level(60, 600), once);
     // New replicas take their time: the next observation must not cut again.
-    assert_eq!(level(15, 2000), Fraction::from_ratio(0.7 * 0.85).unwrap());
-    assert!(level(30, 2000) < Fraction::from_percent(51));
-    for window in 3..100 {
+    assert_eq!(level(75, 2000), once);
+    // What was fast in between begins anew.
+    assert_eq!(level(90, 500), once);
+    assert_eq!(level(120, 2000), once);
+    for window in 9..100 {
         assert!(level(window * 15, 5000) >= Fraction::from_percent(30));
     }
 }
 
 #[test]
+fn replicas_that_are_too_full_are_slow_for_that_reason_and_the_level_stays() {
+    let mut joint = joint();
+    for window in 0..20 {
+        joint.propose(&Observation {
+            latency: Some(millis(2000)),
+            ..observation(window * 15, 10, 0.95)
+        });
+    }
+    assert_eq!(joint.fill(), Fraction::from_percent(70));
+}
+
+#[test]
 fn room_under_the_threshold_lets_the_level_rise_slowly_to_its_end() {
     let mut joint = joint();
-    let mut after = |minutes: u64| {
+    let mut after = |minutes: u64, cores: f64| {
         for window in 0..minutes * 4 {
-            joint.propose(&at_latency(window * 15, 100));
+            joint.propose(&observation(window * 15, 10, cores));
         }
         joint.fill().percent()
     };
     // A hundredth in twenty seconds.
-    assert!((after(1) - 73.0).abs() < 0.01);
-    assert_eq!(after(30), 90.0);
+    assert!((after(1, 0.7) - 73.0).abs() < 0.01);
+    // A quiet night proves nothing.
+    assert!((after(30, 0.2) - 73.0).abs() < 0.01);
+    assert_eq!(after(30, 0.9), 90.0);
+}
+
+/// Replicas after an objective that was kept at 600 ms has broken.
+fn after_a_break(used: f64, serving: usize, latency_millis: u64) -> f64 {
+    let mut joint = joint();
+    joint.propose(&Observation { latency: Some(millis(600)), ..observation(0, 10, used) });
+    let mut broken = observation(15, 10, used);
+    broken.latency = Some(millis(latency_millis));
+    for starting in &mut broken.replicas[serving..] {
+        (starting.is_ready, starting.cpu_cores) = (false, None);
+    }
+    replicas_of(&mut joint, &broken)
+}
+
+#[test]
+fn an_objective_that_breaks_is_answered_before_use_can_tell() {
+    // As much as latency will be over 640 ms if it goes on like this, and no more than double.
+    assert_eq!(after_a_break(0.6, 10, 700), 13.0);
+    assert_eq!(after_a_break(0.6, 10, 9000), 20.0);
+    // Some are on their way already.
+    assert_eq!(after_a_break(0.6, 7, 1280), 14.0);
+    assert_eq!(after_a_break(0.6, 7, 700), 10.0);
+    // Nobody waits for replicas that have hardly anything to do.
+    assert_eq!(after_a_break(0.3, 10, 9000), 10.0);
+}
+
+#[test]
+fn a_break_asks_for_as_long_as_it_gets_worse_and_at_most_for_double() {
+    let mut joint = joint();
+    let mut replicas = |seconds, current, latency| {
+        let obs =
+            Observation { latency: Some(millis(latency)), ..observation(seconds, current, 0.6) };
+        replicas_of(&mut joint, &obs)
+    };
+    // For how many one that is broken from the beginning has broken is not known.
+    assert_eq!(replicas(0, 4, 2000), 4.0);
+    assert_eq!(replicas(15, 4, 600), 4.0);
+    assert_eq!(replicas(30, 4, 650), 5.0);
+    assert_eq!(replicas(45, 5, 750), 6.0);
+    // What has come since then is no reason to double again.
+    assert_eq!(replicas(60, 6, 9000), 8.0);
+    // Latency over some minutes stays bad for as long.
+    assert_eq!(replicas(75, 8, 9000), 8.0);
+    assert_eq!(replicas(90, 8, 600), 8.0);
+    // That was one break; this is the next.
+    assert_eq!(replicas(105, 8, 700), 10.0);
+    let broken = Observation { latency: Some(millis(1000)), ..observation(120, 12, 0.6) };
+    let words = words_of(&mut joint, &broken);
+    let expect = "the objective breaks, which asks for 16 replicas at once";
+    assert!(words.contains(expect), "{words}");
 }
 
 #[test]
@@ -61,7 +134,7 @@ fn a_level_that_was_set_is_not_learnt() {
     for latency in [100, 5000] {
         let words = words_of(&mut joint, &at_latency(0, latency));
         assert!(
-            words.starts_with("replicas should use 50% of the CPU that they request; "),
+            words.contains("; replicas should use 50% of the CPU that they request; "),
             "{words}"
         );
     }
@@ -144,6 +217,9 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     check(FillConfig { comfortable: Fraction::from_percent(95), ..default }, "comfortable");
     check(FillConfig { cut: Fraction::ONE, ..default }, "cut");
     check(FillConfig { rise: SimDuration::ZERO, ..default }, "rise");
+    let relief = ReliefConfig { most: 0.5, ..ReliefConfig::default() };
+    let refused = JointConfig { relief, ..JointConfig::default() }.build().unwrap_err();
+    assert!(refused.to_string().contains("most of a relief"), "{refused}");
     assert!(
         JointConfig { min_replicas: 5, max_replicas: 2, ..JointConfig::default() }.build().is_err()
     );

@@ -79,7 +79,22 @@ impl Hpa {
         }
     }
 
-    fn desired(&mut self, obs: &Observation) -> (u32, Vec<Reason>) {
+    /// What it proposes if somebody who knows more asks for a number at once. It goes the way of
+    /// every recommendation: rates, bounds and the stabilisation window count for it, too.
+    pub(in crate::policies) fn propose_at_least(
+        &mut self,
+        obs: &Observation,
+        at_once: Option<u32>,
+    ) -> Proposal {
+        let current = obs.allocation.replicas;
+        self.behavior.note_effect(current);
+        self.readiness.observe(obs);
+        let (desired, reasons) = self.desired(obs, at_once);
+        self.behavior.note_change(obs.now, current, desired);
+        Proposal { replicas: f64::from(desired), reasons, ..Proposal::keep(&obs.allocation) }
+    }
+
+    fn desired(&mut self, obs: &Observation, at_once: Option<u32>) -> (u32, Vec<Reason>) {
         let current = obs.allocation.replicas;
         if current == 0 && self.bounds.low() > 0 {
             return (current, vec![Reason::ScaledToZero]);
@@ -89,7 +104,7 @@ impl Hpa {
             return (replicas, vec![Reason::OwnLimit { replicas }]);
         }
         let (recommended, mut reasons) = self.recommended(obs);
-        let Some(recommended) = recommended else { return (current, reasons) };
+        let Some(recommended) = recommended.max(at_once) else { return (current, reasons) };
         let config = &self.config.behavior;
         let (desired, limits) =
             self.behavior.limit(config, obs.now, current, recommended, &self.bounds);
@@ -167,12 +182,7 @@ impl Policy for Hpa {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        let current = obs.allocation.replicas;
-        self.behavior.note_effect(current);
-        self.readiness.observe(obs);
-        let (desired, reasons) = self.desired(obs);
-        self.behavior.note_change(obs.now, current, desired);
-        Proposal { replicas: f64::from(desired), reasons, ..Proposal::keep(&obs.allocation) }
+        self.propose_at_least(obs, None)
     }
 }
 

@@ -2,10 +2,12 @@
 
 use homeostat_core::{Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use crate::{Error, Observation, Reason, Result};
+use crate::{Error, Observation, Result};
 
-/// Settings of the fill level. It moves between `least` and `most`, fast down and slowly up, as
-/// TCP probes a link: what is too full shows at once, what is too empty costs a little only.
+/// Settings of the fill level. It moves between `least` and `most`, down when replicas that are
+/// no fuller than the level are slow, and slowly up while replicas that are as full as the level
+/// are fast. What nobody has tried proves nothing: a quiet night does not raise it, and a burst
+/// that was answered too late does not lower it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FillConfig {
     /// Use of CPU, as a part of the request, to begin with. Also the level without an objective.
@@ -14,13 +16,16 @@ pub struct FillConfig {
     pub least: Fraction,
     /// Highest level.
     pub most: Fraction,
-    /// Latency above this part of the objective's threshold cuts the level.
+    /// Latency above this part of the objective's threshold is too near to it.
     pub near: Fraction,
-    /// Latency below this part of the threshold lets it rise.
+    /// Latency below this part of the threshold leaves room.
     pub comfortable: Fraction,
+    /// Use may be this far above the level, or below it, and still count as the level's.
+    pub tolerance: Fraction,
     /// What a cut leaves of the level.
     pub cut: Fraction,
-    /// After a cut, this long for new replicas to take effect before the next one.
+    /// Latency has to stay near the threshold for this long, at a use that the level allows,
+    /// before the level is cut: a queue that is being worked off is slow for a while, too.
     pub settle: SimDuration,
     /// Time in which the level rises by a hundredth.
     pub rise: SimDuration,
@@ -34,8 +39,9 @@ impl Default for FillConfig {
             most: Fraction::from_percent(90),
             near: Fraction::from_percent(90),
             comfortable: Fraction::from_percent(70),
+            tolerance: Fraction::from_percent(10),
             cut: Fraction::from_percent(85),
-            settle: SimDuration::from_secs(30),
+            settle: SimDuration::from_secs(60),
             rise: SimDuration::from_secs(20),
         }
     }
@@ -63,16 +69,16 @@ impl FillConfig {
     }
 }
 
-/// The level, and when it was cut last.
+/// The level, and since when it has seemed too high.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FillLevel {
     level: f64,
-    cut_at: Option<SimTime>,
+    strained_since: Option<SimTime>,
 }
 
 impl FillLevel {
     pub(super) fn new(config: &FillConfig) -> Self {
-        Self { level: config.start.ratio(), cut_at: None }
+        Self { level: config.start.ratio(), strained_since: None }
     }
 
     /// The level.
@@ -85,35 +91,37 @@ impl FillLevel {
         ((self.level * 100.0).round() as u32).max(1)
     }
 
-    /// Moves the level as the observed latency asks.
-    pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation) -> Reason {
-        let Some(latency) = obs.latency else { return Reason::NoRequests };
-        let part = latency.seconds() / obs.slo.threshold().seconds();
-        if part > config.near.ratio() {
-            let is_settled = self.cut_at.is_none_or(|at| at + config.settle <= obs.now);
-            if is_settled {
+    /// Moves the level as latency, given as a part of the threshold, asks at the present use,
+    /// given as a part of the request.
+    pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation, part: f64, used: f64) {
+        let tolerance = config.tolerance.ratio();
+        if part <= config.near.ratio() || used > self.level * (1.0 + tolerance) {
+            self.strained_since = None;
+        } else {
+            let since = *self.strained_since.get_or_insert(obs.now);
+            if since + config.settle <= obs.now {
                 self.level = (self.level * config.cut.ratio()).max(config.least.ratio());
-                self.cut_at = Some(obs.now);
+                self.strained_since = Some(obs.now);
             }
-        } else if part < config.comfortable.ratio() {
+        }
+        if part < config.comfortable.ratio() && used >= self.level * (1.0 - tolerance) {
             let rise = 0.01 * obs.window.seconds() / config.rise.seconds();
             self.level = (self.level + rise).min(config.most.ratio());
         }
-        Reason::Latency { latency, slo: obs.slo }
     }
 }
 
 impl Persist for FillLevel {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f64(&format!("{name}/level"), [self.level]);
-        let cut_at = self.cut_at.map(SimTime::nanos);
-        out.put_u64(&format!("{name}/cut_at"), cut_at.into_iter().collect::<Vec<_>>());
+        let since = self.strained_since.map(SimTime::nanos);
+        out.put_u64(&format!("{name}/strained_since"), since.into_iter().collect::<Vec<_>>());
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         self.level = from.f64s(&format!("{name}/level"), 1)?[0];
-        let cut_at = from.any_u64s(&format!("{name}/cut_at"))?;
-        self.cut_at = cut_at.first().copied().map(SimTime::from_nanos);
+        let since = from.any_u64s(&format!("{name}/strained_since"))?;
+        self.strained_since = since.first().copied().map(SimTime::from_nanos);
         Ok(())
     }
 }

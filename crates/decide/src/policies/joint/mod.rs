@@ -8,11 +8,15 @@
 //! make each need less of it.
 //!
 //! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
-//! level is cut when latency comes near its threshold, and rises slowly while there is room.
+//! level is cut when replicas that are no fuller are slow, and rises slowly while those that
+//! are as full are fast. At the moment when the objective breaks, the number follows latency
+//! once (`relief`), since use would tell too late.
 
 mod fill;
 mod policy;
+mod relief;
 mod size;
 
 pub use fill::FillConfig;
 pub use policy::{Joint, JointConfig};
+pub use relief::ReliefConfig;

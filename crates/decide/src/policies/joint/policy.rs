@@ -7,6 +7,7 @@ use homeostat_core::{
 use super::super::hpa::{Hpa, HpaConfig, HpaMetric, ScalingBehavior};
 use super::super::vpa::{Vpa, VpaConfig};
 use super::fill::{FillConfig, FillLevel};
+use super::relief::{Relief, ReliefConfig};
 use super::size::{SizeInputs, choose};
 use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, Result};
 
@@ -15,6 +16,8 @@ use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, Result};
 pub struct JointConfig {
     /// How full replicas may be, where an objective is known.
     pub fill: FillConfig,
+    /// How many more there are at once when the objective breaks.
+    pub relief: ReliefConfig,
     /// A fixed level of CPU use in whole percent, for those who want one: nothing is learnt.
     pub fixed_fill: Option<u32>,
     /// Whether there is an objective at all: without one the level stays where it begins.
@@ -39,6 +42,7 @@ impl Default for JointConfig {
         behavior.down.stabilization = SimDuration::from_secs(60);
         Self {
             fill: FillConfig::default(),
+            relief: ReliefConfig::default(),
             fixed_fill: None,
             has_objective: true,
             metrics: Vec::new(),
@@ -54,6 +58,7 @@ impl JointConfig {
     /// Refuses what makes no sense.
     pub fn build(self) -> Result<Joint> {
         self.fill.validate()?;
+        self.relief.validate()?;
         if self.fixed_fill == Some(0) {
             return Err(Error::setting("fixed_fill", "at least 1 percent", 0));
         }
@@ -67,7 +72,8 @@ impl JointConfig {
             HpaConfig { metrics, min_replicas, max_replicas, behavior, ..HpaConfig::default() };
         let hpa = hpa.build()?;
         let replicas = Bounds::try_new(min_replicas, max_replicas).expect("checked by the number");
-        Ok(Joint { fill, hpa, vpa: self.vpa.build()?, replicas, config: self })
+        let relief = Relief::default();
+        Ok(Joint { fill, relief, hpa, vpa: self.vpa.build()?, replicas, config: self })
     }
 }
 
@@ -77,6 +83,7 @@ pub struct Joint {
     config: JointConfig,
     replicas: Bounds<u32>,
     fill: FillLevel,
+    relief: Relief,
     hpa: Hpa,
     vpa: Vpa,
 }
@@ -89,18 +96,32 @@ impl Joint {
         Fraction::from_ratio(level).expect("between the least and the most level")
     }
 
-    fn learn_fill(&mut self, obs: &Observation) -> Vec<Reason> {
+    fn percent(&self) -> u32 {
+        self.config.fixed_fill.unwrap_or(self.fill.percent())
+    }
+
+    /// What the objective says: how full replicas may be, and whether more are needed at once.
+    fn heed_objective(&mut self, obs: &Observation) -> (Vec<Reason>, Option<u32>) {
+        // The number is computed with whole percent, so that is what people read.
         let fill = |percent| Reason::Fill { level: Fraction::from_percent(percent) };
-        let Some(percent) = self.config.fixed_fill else {
-            if !self.config.has_objective {
-                return vec![Reason::NoObjective, fill(self.fill.percent())];
-            }
-            let latency = self.fill.observe(&self.config.fill, obs);
-            let percent = self.fill.percent();
-            self.hpa.set_cpu_target(percent);
-            return vec![latency, fill(percent)];
+        if !self.config.has_objective {
+            return (vec![Reason::NoObjective, fill(self.percent())], None);
+        }
+        let Some(latency) = obs.latency else {
+            return (vec![Reason::NoRequests, fill(self.percent())], None);
         };
-        vec![fill(percent)]
+        let part = latency.seconds() / obs.slo.threshold().seconds();
+        let used = obs.mean_cpu_use().unwrap_or(0.0);
+        if self.config.fixed_fill.is_none() {
+            self.fill.observe(&self.config.fill, obs, part, used);
+            self.hpa.set_cpu_target(self.percent());
+        }
+        let used = used / self.fill().ratio();
+        let relief = self.relief.observe(&self.config.relief, obs, part, used);
+        let mut reasons = vec![Reason::Latency { latency, slo: obs.slo }, fill(self.percent())];
+        let (least, why) = relief.unzip();
+        reasons.extend(why);
+        (reasons, least)
     }
 }
 
@@ -110,7 +131,7 @@ impl Policy for Joint {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        let mut reasons = self.learn_fill(obs);
+        let (mut reasons, at_once) = self.heed_objective(obs);
         self.vpa.observe(obs);
         let use_of_one = self.vpa.cpu_use();
         let inputs = SizeInputs {
@@ -127,7 +148,7 @@ impl Policy for Joint {
         let cpu = Millicores::from_cores(cpu_cores).unwrap_or(obs.allocation.cpu);
         let resized =
             Observation { allocation: Allocation { cpu, ..obs.allocation }, ..obs.clone() };
-        let number = self.hpa.propose(&resized);
+        let number = self.hpa.propose_at_least(&resized, at_once);
         reasons.extend(number.reasons);
         Proposal { replicas: number.replicas, cpu_cores, memory_bytes, reasons }
     }
@@ -136,13 +157,15 @@ impl Policy for Joint {
 impl Persist for Joint {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.fill.save(&format!("{name}/fill"), out);
+        self.relief.save(&format!("{name}/relief"), out);
         self.hpa.save(&format!("{name}/hpa"), out);
         self.vpa.save(&format!("{name}/vpa"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         self.fill.load(&format!("{name}/fill"), from)?;
-        self.hpa.set_cpu_target(self.config.fixed_fill.unwrap_or(self.fill.percent()));
+        self.relief.load(&format!("{name}/relief"), from)?;
+        self.hpa.set_cpu_target(self.percent());
         self.hpa.load(&format!("{name}/hpa"), from)?;
         self.vpa.load(&format!("{name}/vpa"), from)
     }

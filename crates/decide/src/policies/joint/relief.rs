@@ -1,0 +1,108 @@
+//! The jump at the moment when an objective breaks.
+//!
+//! Use is the slower of the two figures: it is a mean over a window that was measured a moment
+//! ago, and where limits equal requests it ends at 100 %, however many requests wait. Latency
+//! shows a burst at once. So while an objective that was kept breaks, and for as long as it gets
+//! worse, latency asks for more replicas; use, which sees the burst later, may ask for more. Help
+//! takes its time, so latency counts as it will be then: as much worse again as it has become
+//! since the last look. Counted from the replicas that served when it broke, and only while it
+//! gets worse: latency over some minutes stays bad long after enough was done.
+
+use homeostat_core::{Fraction, Persist, Result as CoreResult, Snapshot};
+
+use crate::{Error, Observation, Reason, Result};
+
+/// Settings of the jump.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReliefConfig {
+    /// Replicas are multiplied by as much as latency exceeds its threshold, and at most by this.
+    pub most: f64,
+    /// Replicas that use less than this part of what they may are not what requests wait for:
+    /// more of them would not help.
+    pub least_use: Fraction,
+}
+
+impl Default for ReliefConfig {
+    fn default() -> Self {
+        Self { most: 2.0, least_use: Fraction::from_percent(50) }
+    }
+}
+
+impl ReliefConfig {
+    pub(super) fn validate(&self) -> Result<()> {
+        if !(self.most >= 1.0 && self.most.is_finite()) {
+            return Err(Error::setting("most of a relief", "a number from 1 up", self.most));
+        }
+        Ok(())
+    }
+}
+
+/// How the objective stands.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Relief {
+    /// It was broken from the beginning: since when, and for how many, nobody knows.
+    #[default]
+    Unknown,
+    /// It is kept.
+    Kept {
+        /// Latency, as a part of the threshold.
+        part: f64,
+    },
+    /// It broke.
+    Broken {
+        /// Replicas that served then.
+        serving: u32,
+        /// Latency at its worst since, as a part of the threshold.
+        worst: f64,
+    },
+}
+
+impl Relief {
+    /// Replicas that a break asks for, and why. Latency is given as a part of the threshold,
+    /// use as a part of how full replicas may be.
+    pub(super) fn observe(
+        &mut self,
+        config: &ReliefConfig,
+        obs: &Observation,
+        part: f64,
+        used: f64,
+    ) -> Option<(u32, Reason)> {
+        let (serving, before) = match *self {
+            _ if part <= 1.0 => {
+                *self = Self::Kept { part };
+                return None;
+            }
+            // Those that are still starting have not been too slow.
+            Self::Kept { part: before } => {
+                (obs.replicas.iter().filter(|one| one.is_ready).count() as u32, before)
+            }
+            Self::Broken { serving, worst } if part > worst => (serving, worst),
+            _ => return None,
+        };
+        *self = Self::Broken { serving, worst: part };
+        let factor = (part + (part - before)).min(config.most);
+        let replicas = (f64::from(serving) * factor).ceil() as u32;
+        let helps = used >= config.least_use.ratio() && replicas > obs.allocation.replicas;
+        helps.then_some((replicas, Reason::Relief { replicas }))
+    }
+}
+
+impl Persist for Relief {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let state = match *self {
+            Self::Unknown => vec![],
+            Self::Kept { part } => vec![part],
+            Self::Broken { serving, worst } => vec![f64::from(serving), worst],
+        };
+        out.put_f64(&format!("{name}/state"), state);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        *self = match *from.any_f64s(&format!("{name}/state"))? {
+            [serving, worst] => Self::Broken { serving: serving as u32, worst },
+            [part] => Self::Kept { part },
+            _ => Self::Unknown,
+        };
+        Ok(())
+    }
+}
