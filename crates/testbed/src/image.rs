@@ -12,9 +12,13 @@ pub const SERVICE_IMAGE: &str = "homeostat.invalid/work-service:1";
 /// The image that holds the place of a pod.
 pub(crate) const PAUSE_IMAGE: &str = "homeostat.invalid/pause:1";
 
+/// The service's source: the bench may run where the project's folder is not.
+const SERVICE_SOURCE: &str = include_str!("bin/work-service.rs");
+
 /// Compiles the service into a static binary, which needs nothing but itself.
 pub(crate) fn compile_service(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/work-service.rs");
+    let source = folder.join("work-service.rs");
+    std::fs::write(&source, SERVICE_SOURCE).expect("the folder can be written");
     let binary = folder.join("work-service");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let done = Command::new(rustc)

@@ -7,6 +7,7 @@
 mod authority;
 mod cluster;
 mod control_plane;
+mod definitions;
 mod hollow_nodes;
 mod image;
 mod ingress;
@@ -22,6 +23,7 @@ mod workload;
 pub use authority::Authority;
 pub use cluster::{Cluster, ClusterConfig, client_of};
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
+pub use definitions::{define, define_by, define_written_use, write_use, written_use};
 pub use hollow_nodes::{HollowNodes, PODS_PER_HOLLOW_NODE};
 pub use image::{SERVICE_IMAGE, iterations_per_millisecond};
 pub use ingress::{Answered, Ingress, IngressConfig, IngressMetrics, Load, PATIENCE};

@@ -7,13 +7,11 @@ use std::time::Duration;
 use homeostat_operator::api::{MultidimPodAutoscaler, MultidimPodAutoscalerStatus, definitions};
 use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 use homeostat_testbed::{
-    IngressConfig, IngressMetrics, Load, RealCluster, RealClusterConfig, Workload, free_port,
-    iterations_per_millisecond, own_control_group, run_inside, webhook_configuration,
+    IngressConfig, IngressMetrics, Load, RealCluster, RealClusterConfig, Workload, define,
+    free_port, iterations_per_millisecond, own_control_group, run_inside, webhook_configuration,
 };
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
@@ -62,7 +60,7 @@ fn scale_a_service(binaries: &Path) {
 /// Two pods of 80m get 40 requests a second of 5 ms each: a quarter more than they can do.
 async fn follow_the_load(real: &RealCluster) {
     let client = real.cluster.client().await;
-    define(&client).await;
+    define(&client, &definitions()).await;
     let port = free_port();
     let configuration = webhook_configuration("homeostat", port);
     let params = PostParams::default();
@@ -125,17 +123,6 @@ async fn follow_the_load(real: &RealCluster) {
     assert_eq!(sources, ["metrics.k8s.io", "prometheus"]);
     let answered = ingress.stop();
     assert!(answered.iter().rev().take(50).all(|one| one.is_ok), "the last ones are answered");
-}
-
-async fn define(client: &Client) {
-    let all: Vec<CustomResourceDefinition> =
-        serde_saphyr::from_multiple(&definitions()).expect("valid YAML");
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in all {
-        api.create(&PostParams::default(), &definition).await.expect("created");
-        let established = conditions::is_crd_established();
-        await_condition(api.clone(), &definition.name_any(), established).await.expect("defined");
-    }
 }
 
 async fn create_object(client: &Client, query: &str) {

@@ -6,16 +6,13 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
-use homeostat_testbed::Cluster;
+use homeostat_testbed::{Cluster, define, define_written_use, write_use, written_use};
 
 use super::cluster;
 use super::operator::{PATIENCE, eventually};
@@ -37,7 +34,8 @@ impl Shop {
     /// A new namespace on a cluster, with everything defined.
     pub(crate) async fn open_on(cluster: &'static Cluster, name: &str) -> Self {
         let client = cluster.client().await;
-        define(&client).await;
+        define(&client, &definitions()).await;
+        define_written_use(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
         // Newer servers label a namespace with its name by themselves.
         let labels = json!({ "shop": name, "kubernetes.io/metadata.name": name });
@@ -101,14 +99,7 @@ impl Shop {
 
     /// What a pod used at some time.
     pub(crate) async fn uses_at(&self, pod: &str, cpu: &str, memory: &str, at: Timestamp) {
-        let metrics = json!({
-            "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
-            "metadata": { "name": pod, "namespace": self.namespace },
-            "timestamp": at.to_string(), "window": "15s",
-            "containers": [{ "name": "app", "usage": { "cpu": cpu, "memory": memory } }],
-        });
-        let params = PatchParams::apply("test").force();
-        self.metrics().patch(pod, &params, &Patch::Apply(metrics)).await.expect("patched");
+        write_use(&self.metrics(), pod, (cpu, memory), at).await;
     }
 
     /// Takes away all that is known of use.
@@ -118,9 +109,7 @@ impl Shop {
     }
 
     fn metrics(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
-        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        written_use(&self.client, &self.namespace)
     }
 
     /// Writes an object; the error if the server refuses it.
@@ -207,35 +196,4 @@ fn container() -> Value {
         "name": "app", "image": "example.invalid/app:1",
         "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
     })
-}
-
-/// Our definitions, and one that stands for the metrics server: what pods use are objects that
-/// the tests write, and the API server serves them where everybody expects them.
-async fn define(client: &Client) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut all: Vec<Value> = serde_saphyr::from_multiple(&definitions()).expect("valid YAML");
-    all.push(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "pods.metrics.k8s.io",
-            "annotations": { "api-approved.kubernetes.io": "unapproved, for tests" },
-        },
-        "spec": {
-            "group": "metrics.k8s.io", "scope": "Namespaced",
-            "names": { "kind": "PodMetrics", "plural": "pods" },
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    }));
-    for definition in all {
-        let name = definition["metadata"]["name"].as_str().expect("a name").to_owned();
-        let params = PatchParams::apply("test").force();
-        api.patch(&name, &params, &Patch::Apply(&definition)).await.expect("applied");
-        let established = conditions::is_crd_established();
-        await_condition(api.clone(), &name, established).await.expect("established");
-    }
 }

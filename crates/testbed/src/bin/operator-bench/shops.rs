@@ -1,19 +1,16 @@
 //! Many workloads, their pods and what they use, made by hand.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use homeostat_core::Stream;
-use homeostat_testbed::Cluster;
+use homeostat_testbed::{Cluster, define_by, define_written_use, write_use, written_use};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -34,7 +31,8 @@ impl Shops {
     /// Makes everything.
     pub(crate) async fn open(cluster: &Cluster, operator: &Path, objects: u32, pods: u32) -> Self {
         let client = cluster.client().await;
-        define(&client, operator).await;
+        define_by(&client, operator).await;
+        define_written_use(&client).await;
         let this = Self { client, objects, pods };
         let started = Instant::now();
         eprintln!("bench: writing {objects} objects and {} pods", objects * pods);
@@ -160,20 +158,9 @@ impl Shops {
     /// What a pod uses, in millicores.
     async fn uses(&self, object: u32, pod: u32, millicores: u32) {
         let name = pod_name(object, pod);
-        let metrics = json!({
-            "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
-            "metadata": { "name": name },
-            "timestamp": Timestamp::now().to_string(), "window": "15s",
-            "containers": [{
-                "name": "app", "usage": { "cpu": format!("{millicores}m"), "memory": "128Mi" },
-            }],
-        });
-        let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &namespace_of(object), &resource);
-        let params = PatchParams::apply("bench").force();
-        api.patch(&name, &params, &Patch::Apply(metrics)).await.expect("patched");
+        let api = written_use(&self.client, &namespace_of(object));
+        let cpu = format!("{millicores}m");
+        write_use(&api, &name, (&cpu, "128Mi"), Timestamp::now()).await;
     }
 
     fn autoscalers(&self, object: u32) -> Api<DynamicObject> {
@@ -197,36 +184,4 @@ fn pod_name(object: u32, pod: u32) -> String {
 
 fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("valid")
-}
-
-/// The operator's definitions, and one that stands for the metrics server.
-async fn define(client: &Client, operator: &Path) {
-    let printed = Command::new(operator).arg("crd").output().expect("it starts");
-    let text = String::from_utf8(printed.stdout).expect("it is text");
-    let mut all: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
-    all.push(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "pods.metrics.k8s.io",
-            "annotations": { "api-approved.kubernetes.io": "unapproved, for tests" },
-        },
-        "spec": {
-            "group": "metrics.k8s.io", "scope": "Namespaced",
-            "names": { "kind": "PodMetrics", "plural": "pods" },
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    }));
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in all {
-        let name = definition["metadata"]["name"].as_str().expect("a name").to_owned();
-        let params = PatchParams::apply("bench").force();
-        api.patch(&name, &params, &Patch::Apply(&definition)).await.expect("applied");
-        let established = conditions::is_crd_established();
-        await_condition(api.clone(), &name, established).await.expect("established");
-    }
 }
