@@ -2,15 +2,16 @@
 //! subresource, and pods as far as anybody here needs them.
 
 mod capabilities;
+mod pod_cache;
 mod pods;
 mod selector;
 mod targets;
 mod workloads;
 
 pub use capabilities::Capabilities;
+pub use pod_cache::PodCache;
 pub use pods::{
-    ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record,
-    keep_what_is_needed, record,
+    ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record, record,
 };
 pub use selector::{SelectorError, read_selector, selects};
 pub use targets::{Scaled, TargetError, Targets};

@@ -64,32 +64,6 @@ pub struct ContainerRecord {
     pub oom_killed_at: Option<SimTime>,
 }
 
-/// Drops what nobody here reads, so that thousands of pods fit into little memory.
-pub fn keep_what_is_needed(pod: &mut Pod) {
-    pod.metadata.managed_fields = None;
-    if let Some(annotations) = &mut pod.metadata.annotations {
-        annotations.retain(|name, _| name == SIZED_ANNOTATION);
-    }
-    if let Some(spec) = &mut pod.spec {
-        let containers = std::mem::take(&mut spec.containers);
-        *spec = k8s_openapi::api::core::v1::PodSpec {
-            containers: containers.into_iter().map(bare).collect(),
-            ..Default::default()
-        };
-    }
-    if let Some(status) = &mut pod.status {
-        status.init_container_statuses = None;
-        status.ephemeral_container_statuses = None;
-        status.pod_ips = None;
-        status.host_ips = None;
-    }
-}
-
-fn bare(container: Container) -> Container {
-    let Container { name, resources, .. } = container;
-    Container { name, resources, ..Container::default() }
-}
-
 /// A pod in a few words; none if it has ended or has no name.
 pub fn record(pod: &Pod) -> Option<PodRecord> {
     let name = pod.metadata.name.clone()?;
@@ -225,16 +199,6 @@ mod tests {
         check("PodResizePending", "Infeasible", Some(ResizeState::Infeasible));
         check("PodResizeInProgress", "", Some(ResizeState::Underway));
         check("PodScheduled", "", None);
-    }
-
-    #[test]
-    fn what_is_dropped_is_not_missed() {
-        let mut small = pod();
-        keep_what_is_needed(&mut small);
-        assert_eq!(record(&small), record(&pod()));
-        assert_eq!(small.metadata.annotations.map(|all| all.len()), Some(0));
-        let spec = small.spec.expect("kept");
-        assert!(spec.containers.iter().all(|container| container.env.is_none()));
     }
 
     #[test]

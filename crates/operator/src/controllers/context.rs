@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use homeostat_core::SimTime;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -15,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
-use crate::cluster::{Capabilities, Targets};
+use crate::cluster::{Capabilities, PodCache, Targets};
 use crate::learn::Learners;
 use crate::lease::Leadership;
 use crate::measure::{Prometheus, TrustConfig};
@@ -105,7 +104,7 @@ pub struct Context {
     /// Objects of the cluster.
     pub objects: Store<Guarded>,
     /// Pods of the cluster, as far as anybody here needs them.
-    pub pods: Store<Pod>,
+    pub pods: Arc<PodCache>,
     /// Workloads by their scale subresource.
     pub targets: Targets,
     /// Whether this copy leads.
@@ -129,7 +128,7 @@ impl Context {
         client: Client,
         options: Options,
         capabilities: Capabilities,
-        (objects, pods): (Store<Guarded>, Store<Pod>),
+        (objects, pods): (Store<Guarded>, Arc<PodCache>),
         leads: Leadership,
         telemetry: Arc<Telemetry>,
     ) -> Self {
@@ -181,7 +180,7 @@ impl Context {
     pub async fn wait_for_caches(&self) {
         // An error says that the program is about to end.
         let _ = self.objects.wait_until_ready().await;
-        let _ = self.pods.wait_until_ready().await;
+        self.pods.wait_until_complete().await;
         self.are_caches_ready.store(true, Ordering::Release);
     }
 

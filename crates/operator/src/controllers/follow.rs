@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::context::{Key, key_of};
 use crate::api::{Acting, MultidimPodAutoscaler};
-use crate::cluster::keep_what_is_needed;
+use crate::cluster::PodCache;
 use crate::guard::PAUSE_ANNOTATION;
 use crate::telemetry::Telemetry;
 
@@ -28,7 +28,7 @@ pub fn follow(
     telemetry: &Arc<Telemetry>,
     spec_changes: UnboundedSender<Key>,
     status_changes: UnboundedSender<Key>,
-) -> (Store<Guarded>, Store<Pod>) {
+) -> (Store<Guarded>, Arc<PodCache>) {
     let (objects, writer) = reflector::store();
     let stream = watcher(all_of::<Guarded>(client, only_namespace), watcher::Config::default());
     // Who wrote which field is longer than the fields, and nobody here asks.
@@ -57,15 +57,16 @@ pub fn follow(
         }
     });
 
-    let (pods, writer) = reflector::store();
+    let pods = Arc::new(PodCache::default());
     let stream = watcher(all_of::<Pod>(client, only_namespace), watcher::Config::default());
-    let stream = stream.default_backoff().modify(keep_what_is_needed).reflect(writer);
-    let told = telemetry.clone();
+    let stream = stream.default_backoff();
+    let (told, heard) = (telemetry.clone(), pods.clone());
     tokio::spawn(async move {
         let mut stream = std::pin::pin!(stream);
         while let Some(news) = stream.next().await {
-            if let Err(error) = news {
-                told.watch_error("pods", &error);
+            match news {
+                Ok(event) => heard.hear(event),
+                Err(error) => told.watch_error("pods", &error),
             }
         }
     });

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
-use k8s_openapi::api::core::v1::Pod;
-use kube::core::Selector;
 
 use super::context::Context;
 use crate::api::{Goal, Plan};
-use crate::cluster::{ContainerRecord, PodRecord, Scaled, record, selects};
+use crate::cluster::{ContainerRecord, PodRecord, Scaled};
 use crate::measure::{PodUse, Problem, Reading, Source, pod_metrics};
 use crate::recommend::{ContainerInputs, Inputs, PodInputs};
 
@@ -51,18 +49,6 @@ impl Usage {
         }
         usage
     }
-}
-
-/// The pods that a selector names.
-pub(super) fn pods_of(ctx: &Context, namespace: &str, selector: &Selector) -> Vec<PodRecord> {
-    let is_ours = |pod: &Pod| {
-        pod.metadata.namespace.as_deref() == Some(namespace)
-            && selects(selector, pod.metadata.labels.as_ref())
-    };
-    let mut pods: Vec<_> =
-        ctx.pods.state_filter(is_ours).iter().filter_map(|pod| record(pod)).collect();
-    pods.sort_by(|a, b| a.name.cmp(&b.name));
-    pods
 }
 
 /// Everything that is known of a workload now. Containers killed for want of memory count
@@ -108,19 +94,22 @@ pub(super) async fn ask(ctx: &Context, plan: &Plan) -> Answers {
         Goal::Latency { query, .. } | Goal::Throughput { query, .. } => query.as_str(),
     });
     let questions = goal.into_iter().chain(plan.query_metrics.iter().map(|(query, _)| &query[..]));
-    let answers = questions.map(async |query: &str| match &ctx.options.prometheus {
-        Some(prometheus) => {
-            let _turn = ctx.questions.acquire().await.expect("it is never closed");
-            prometheus.instant(query).await
-        }
-        None => Err(Problem::Unreachable {
-            source: Source::Prometheus,
-            why: "no server is known: start the operator with --prometheus URL".to_owned(),
-        }),
-    });
+    let answers = questions.map(|query| ask_one(ctx, query));
     let mut answers = futures::future::join_all(answers).await;
     let objective = goal.is_some().then(|| answers.remove(0));
     Answers { objective, queries: answers }
+}
+
+/// Asks one question, in turn.
+pub(super) async fn ask_one(ctx: &Context, query: &str) -> Result<Reading, Problem> {
+    let Some(prometheus) = &ctx.options.prometheus else {
+        return Err(Problem::Unreachable {
+            source: Source::Prometheus,
+            why: "no server is known: start the operator with --prometheus URL".to_owned(),
+        });
+    };
+    let _turn = ctx.questions.acquire().await.expect("it is never closed");
+    prometheus.instant(query).await
 }
 
 fn pod_inputs(pod: &PodRecord, used: Option<&PodUse>) -> PodInputs {

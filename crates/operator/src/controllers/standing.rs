@@ -10,7 +10,6 @@ use kube::{Api, Resource, ResourceExt};
 
 use super::context::Context;
 use super::follow::Guarded;
-use super::gather::pods_of;
 use crate::api::{ConditionReason, Mode, MultidimPodAutoscaler, Plan, ScaleTargetRef};
 use crate::cluster::{PodRecord, Scaled, TargetError, read_selector};
 
@@ -149,7 +148,7 @@ pub(super) async fn standing(
         let message = format!("{:?} is scaled to 0 by hand: it is left there", plan.target.name);
         return Err(Refused::new(ConditionReason::ScaledToZero, message));
     }
-    let pods = pods_of(ctx, &namespace, &selector);
+    let pods = ctx.pods.selected(&namespace, &selector);
     check_containers(plan, &pods)?;
     Ok(Standing { scaled, pods })
 }

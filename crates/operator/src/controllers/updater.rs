@@ -10,7 +10,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
-use super::gather::pods_of;
 use super::report::{sim_time, time};
 use crate::api::{
     Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
@@ -273,7 +272,7 @@ impl Work<'_> {
             return fine("nothing is to be resized");
         };
         let namespace = self.object.namespace().unwrap_or_default();
-        let pods = pods_of(self.ctx, &namespace, &selector);
+        let pods = self.ctx.pods.selected(&namespace, &selector);
         let views = slot.views(&pods, &wanted, self.now);
         let mut rollout = Rollout {
             evictions: part
