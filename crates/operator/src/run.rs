@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::cluster::Capabilities;
-use crate::controllers::{Context, Options, Recommender, Updater, follow};
+use crate::controllers::{Context, Options, Recommender, Updater, follow, stand_sentry};
 use crate::learn::{LearnerPort, ListenError, serve_learners};
 use crate::lease::{self, Leadership, LeaseConfig};
 use crate::serve::{LogLevel, Served, serve_plain, serve_tls};
@@ -97,7 +97,7 @@ pub async fn run(
         &client,
         options.only_namespace.as_deref(),
         &telemetry,
-        spec_changes,
+        spec_changes.clone(),
         status_changes,
     );
     let leads = match lease {
@@ -142,6 +142,7 @@ pub async fn run(
     tokio::spawn(async move {
         ready.wait_for_caches().await;
         tokio::spawn(updater.run(statuses));
+        tokio::spawn(stand_sentry(ready, spec_changes));
         controllers.run(specs).await;
     });
     tokio::spawn(keep_watch(ctx.clone()));

@@ -1,12 +1,13 @@
 //! A real Prometheus that lies, hangs and dies: nothing goes down on what it says then.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use homeostat_testbed::{Exporter, PrometheusServer};
 use serde_json::{Value, json};
 
 use super::cluster::fresh_folder;
-use super::operator::{Operator, OperatorConfig, eventually};
+use super::operator::{Operator, OperatorConfig, eventually, eventually_within};
 use super::shop::{Shop, spec};
 
 /// A workload of four idle pods that goes down as soon as its figures are believed.
@@ -145,4 +146,29 @@ async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first()
     assert!(metrics.contains("condition=\"MetricsFresh\"} 0"), "{metrics}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(shop.replicas("checkout").await, 4);
+}
+
+#[tokio::test]
+async fn an_objective_that_breaks_between_two_looks_is_answered_before_the_next() {
+    const INTERVAL: Duration = Duration::from_secs(60);
+    let Some(shop) = Shop::open("sentry").await else { return };
+    let exporter = Exporter::start();
+    exporter.say("latency", "0.1");
+    let prometheus = PrometheusServer::start(&fresh_folder("sentry-prometheus"), &exporter);
+    idle(&shop, "checkout", ("250m", "100Mi"), Some("latency")).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
+    command
+        .args(["run", "--no-webhook", "--interval", &format!("{}s", INTERVAL.as_secs())])
+        .args(["--only-namespace", &shop.namespace, "--namespace", &shop.namespace])
+        .args(["--prometheus", &prometheus.url()])
+        .env("KUBECONFIG", shop.cluster.admin_kubeconfig());
+    let started = Instant::now();
+    let _operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
+    shop.condition("checkout", "ObjectiveKept", "AsPlanned").await;
+    exporter.say("latency", "0.6");
+    // Use is the same as before: only latency can have asked for these.
+    let doubled = async || (shop.replicas("checkout").await == 8).then_some(());
+    eventually_within(INTERVAL, "twice the pods", doubled).await;
+    let took = started.elapsed();
+    assert!(took < INTERVAL, "{took:?}");
 }
