@@ -9,6 +9,8 @@ mod command_line;
 mod compare;
 mod documents;
 mod durability;
+#[cfg(feature = "network")]
+mod environments;
 mod homeostat;
 mod joint;
 mod peers;

@@ -125,3 +125,75 @@ fn with_tls(
     });
     ReceiverStream::new(receiver)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Leadership;
+    use crate::telemetry::Telemetry;
+    use crate::webhook::Certificates;
+    use homeostat_wire::{ClientConfig, EnvironmentClient, EnvironmentError};
+    use k8s_openapi::jiff::Timestamp;
+
+    const SECRET: &str = "a-secret-of-the-tests";
+
+    /// Serves as for other machines, though on loopback, and calls as a learner of this config.
+    async fn called(change: impl FnOnce(&mut ClientConfig) + Send + 'static) -> EnvironmentError {
+        let made = Certificates::make(&["127.0.0.1".to_owned()], Timestamp::now(), None);
+        let made = made.expect("made");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let others = "203.0.113.1:7710".parse().expect("an address of others");
+        let port = LearnerPort { address: others, token: Token::new(SECRET).ok() };
+        let nobody = kube::Config::new("http://127.0.0.1:1".parse().expect("valid"));
+        let client = kube::Client::try_from(nobody).expect("a client of nobody");
+        let leads = Leadership::of_a_single_copy(client, Arc::new(Telemetry::default()));
+        let learners = Learners::new(Some(Duration::from_secs(1)), leads);
+        let certificate = CurrentCertificate::showing(&made).expect("they fit");
+        tokio::spawn(serve_learners(listener, port, Arc::new(certificate), Arc::new(learners)));
+        let call = move || {
+            let mut config = ClientConfig {
+                url: format!("https://{address}"),
+                authorities: Some(made.authorities.into_bytes()),
+                server_name: None,
+                token: Token::new(SECRET).ok(),
+                deadline: Duration::from_secs(10),
+            };
+            change(&mut config);
+            let mut client = EnvironmentClient::new(&config).expect("a client");
+            client.init("shop/checkout").expect_err("there is no such object")
+        };
+        tokio::task::spawn_blocking(call).await.expect("it does not panic")
+    }
+
+    #[tokio::test]
+    async fn learners_of_other_machines_need_tls_and_the_token() {
+        let known = called(|_| {}).await;
+        assert!(matches!(known, EnvironmentError::NotFound(_)), "{known:?}");
+        let unknown = called(|config| config.token = None).await;
+        assert!(matches!(unknown, EnvironmentError::Denied(_)), "{unknown:?}");
+        let clear = called(|config| config.url = config.url.replace("https", "http")).await;
+        assert!(matches!(clear, EnvironmentError::Away(_)), "{clear:?}");
+        let wary = called(|config| {
+            let others = Certificates::make(&["127.0.0.1".to_owned()], Timestamp::now(), None);
+            config.authorities = Some(others.expect("made").authorities.into_bytes());
+        })
+        .await;
+        assert!(matches!(wary, EnvironmentError::Away(_)), "{wary:?}");
+    }
+
+    #[test]
+    fn an_address_of_others_without_both_is_refused_with_the_way_out() {
+        let check = |address: &str, token: Option<&str>, has_certificate: bool| {
+            let token = token.and_then(|token| Token::new(token).ok());
+            let port = LearnerPort { address: address.parse().expect("valid"), token };
+            port.check(has_certificate).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("127.0.0.1:7710", None, false), Ok(()));
+        assert_eq!(check("0.0.0.0:7710", Some(SECRET), true), Ok(()));
+        let refused = check("0.0.0.0:7710", None, true).expect_err("no token");
+        assert!(refused.contains("--learner-token-file"), "{refused}");
+        let refused = check("0.0.0.0:7710", Some(SECRET), false).expect_err("no certificate");
+        assert!(refused.contains("--no-webhook"), "{refused}");
+    }
+}

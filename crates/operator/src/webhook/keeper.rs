@@ -46,8 +46,12 @@ pub struct CurrentCertificate {
 impl CurrentCertificate {
     /// One that nobody else knows yet.
     pub fn new(names: &[String]) -> Result<Self, CertificateError> {
-        let own = Certificates::make(names, Timestamp::now(), None)?.certified_key()?;
-        Ok(Self { key: RwLock::default(), own: Arc::new(own) })
+        Self::showing(&Certificates::make(names, Timestamp::now(), None)?)
+    }
+
+    /// One that shows these until others are kept.
+    pub fn showing(own: &Certificates) -> Result<Self, CertificateError> {
+        Ok(Self { key: RwLock::default(), own: Arc::new(own.certified_key()?) })
     }
 
     /// Whether the kept one is known.
