@@ -104,17 +104,18 @@ pub async fn run(
         Some(lease) => lease::hold(client.clone(), lease, telemetry.clone()),
         None => Leadership::of_a_single_copy(client.clone(), telemetry.clone()),
     };
+    let names = webhook.as_ref().map_or(&[][..], |keeper| &keeper.names);
+    let certificate = Arc::new(CurrentCertificate::new(names)?);
     let ctx = Arc::new(Context::new(
         client.clone(),
-        Options { has_webhook: webhook.is_some(), has_learners: learners.is_some(), ..options },
+        Options { has_learners: learners.is_some(), ..options },
         capabilities,
         caches,
         leads.clone(),
+        webhook.is_some().then(|| certificate.clone()),
         telemetry.clone(),
     ));
 
-    let names = webhook.as_ref().map_or(&[][..], |keeper| &keeper.names);
-    let certificate = Arc::new(CurrentCertificate::new(names)?);
     let served = Arc::new(Served { ctx: ctx.clone(), certificate: certificate.clone(), log_level });
     if let Some(address) = plain {
         if !address.ip().is_loopback() {

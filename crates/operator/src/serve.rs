@@ -173,7 +173,7 @@ fn ready(served: &Served) -> Answer {
     if silence > SILENT_AFTER {
         missing.push(format!("the API server has not answered for {}s", silence.as_secs()));
     }
-    if !served.certificate.is_known() && served.ctx.options.has_webhook {
+    if !served.certificate.is_known() && served.ctx.webhook.is_some() {
         missing.push("the webhook has no certificate yet".to_owned());
     }
     if missing.is_empty() {

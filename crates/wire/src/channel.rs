@@ -9,8 +9,8 @@ use tonic::service::Interceptor;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 
+use crate::listening::chain;
 use crate::security::{TOKEN_HEADER, is_loopback, refuse_exposed};
-use crate::server::chain;
 use crate::{Error, Result, Token};
 
 /// Bytes of one answer.

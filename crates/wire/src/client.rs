@@ -11,9 +11,9 @@ use tonic::{Code, Response, Status};
 
 use crate::Result;
 use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, connect};
+use crate::listening::chain;
 use crate::messages;
 use crate::protocol::{self, coordination_client};
-use crate::server::chain;
 
 /// A coordinator at the other end of a network. Every call ends within its deadline.
 pub struct CoordinationClient {

@@ -14,6 +14,7 @@ mod environment;
 mod error;
 mod gate;
 mod incoming;
+mod listening;
 mod messages;
 mod protocol;
 mod security;
@@ -28,6 +29,7 @@ pub use environment::{
 };
 pub use error::{Error, Result};
 pub use gate::TransportCounts;
+pub use listening::ServerConfig;
 pub use security::{ServerIdentity, Token};
-pub use server::{CoordinatorServer, ServerConfig};
+pub use server::CoordinatorServer;
 pub use tonic::async_trait;

@@ -19,6 +19,7 @@ use crate::learn::Learners;
 use crate::lease::Leadership;
 use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
+use crate::webhook::CurrentCertificate;
 
 /// Namespace and name of an object.
 pub type Key = (String, String);
@@ -74,8 +75,6 @@ pub struct Options {
     pub concurrency: usize,
     /// The only namespace that is looked after; all of them if there is none.
     pub only_namespace: Option<String>,
-    /// Whether pods are sized when they start.
-    pub has_webhook: bool,
     /// Whether learners are listened to.
     pub has_learners: bool,
 }
@@ -89,7 +88,6 @@ impl Default for Options {
             trust: TrustConfig::default(),
             concurrency: 16,
             only_namespace: None,
-            has_webhook: true,
             has_learners: false,
         }
     }
@@ -109,6 +107,8 @@ pub struct Context {
     pub targets: Targets,
     /// Whether this copy leads.
     pub leads: Leadership,
+    /// The certificate of the webhook that sizes pods when they start; none if it is not served.
+    pub webhook: Option<Arc<CurrentCertificate>>,
     /// Learners that act in objects of the cluster.
     pub learners: Arc<Learners>,
     /// What is counted.
@@ -130,6 +130,7 @@ impl Context {
         capabilities: Capabilities,
         (objects, pods): (Store<Guarded>, Arc<PodCache>),
         leads: Leadership,
+        webhook: Option<Arc<CurrentCertificate>>,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
@@ -149,6 +150,7 @@ impl Context {
             objects,
             pods,
             leads,
+            webhook,
             telemetry,
         }
     }

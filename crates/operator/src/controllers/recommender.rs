@@ -1,6 +1,7 @@
 //! The recommender: looks at every object at an interval, and at once when one was written.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, RwLock};
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
@@ -296,10 +297,10 @@ impl Recommender {
             Refused::new(ConditionReason::NoPods, message)
         })?;
         let interval = self.ctx.options.checkpoint_interval;
-        let is_due = slot
-            .checkpointed_at
-            .is_none_or(|at| now.saturating_since(at).seconds() >= interval.as_secs_f64());
-        if is_due {
+        // The first look has nothing to lose. Each object has its own moment of the interval, or
+        // thousands would be written at once.
+        let last = *slot.checkpointed_at.get_or_insert_with(|| earlier(now, interval, object));
+        if now.saturating_since(last).seconds() >= interval.as_secs_f64() {
             slot.checkpointed_at = Some(now);
             let memory = memory_of(engine, now);
             self.checkpoint(object, memory).await;
@@ -330,7 +331,7 @@ impl Recommender {
         });
         let memory = match before {
             Some((name, memory)) => (name == plan.recommender.name()).then_some(memory),
-            None => self.read_checkpoint(object, plan).await,
+            None => self.read_checkpoint(object, plan).await?,
         };
         if let Some(memory) = memory
             && let Err(error) = engine.load("engine", &memory)
@@ -498,32 +499,51 @@ impl Recommender {
         &self,
         object: &MultidimPodAutoscaler,
         plan: &Plan,
-    ) -> Option<Snapshot> {
+    ) -> Result<Option<Snapshot>, Refused> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
         let found = match api.get_opt(&object.name_any()).await {
-            Ok(found) => found?,
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
             Err(error) => {
                 self.ctx.telemetry.server_error("checkpoint", &error);
-                return None;
+                // The answer is no, and will be next time: the object works without its past.
+                let is_final = matches!(&error, kube::Error::SerdeError(_))
+                    || matches!(&error, kube::Error::Api(no) if (400..429).contains(&no.code));
+                if is_final {
+                    let note = format!("the checkpoint cannot be read, beginning anew: {error}");
+                    self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+                    return Ok(None);
+                }
+                // Beginning anew would soon write over what is remembered: better to ask again.
+                let message = format!("what was remembered cannot be read now: {error}");
+                return Err(Refused::new(ConditionReason::ServerUnavailable, message));
             }
         };
         // One of an object of the same name that is gone is not ours.
         let is_ours =
             found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
         if !is_ours || found.spec.recommender != plan.recommender.name() {
-            return None;
+            return Ok(None);
         }
         match from_text(&found.spec.memory) {
-            Ok(memory) => Some(memory),
+            Ok(memory) => Ok(Some(memory)),
             Err(error) => {
                 let note = format!("the checkpoint cannot be read, beginning anew: {error}");
                 self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
-                None
+                Ok(None)
             }
         }
     }
+}
+
+/// A moment of the interval before now, another one for each object.
+fn earlier(now: SimTime, interval: Duration, object: &MultidimPodAutoscaler) -> SimTime {
+    let mut hasher = DefaultHasher::new();
+    object.uid().hash(&mut hasher);
+    let ago = interval.as_nanos() as u64 / 1000 * (hasher.finish() % 1000);
+    SimTime::from_nanos(now.nanos().saturating_sub(ago))
 }
 
 fn is_recent(at: Timestamp) -> bool {

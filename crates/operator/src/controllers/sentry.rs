@@ -13,10 +13,10 @@ use super::context::{Context, Key, key_of};
 use super::gather::ask_one;
 use crate::api::{Goal, Mode, Plan, Recommender};
 
-/// Times that it asks between two looks, and with the second of them.
+/// Times that it asks between two looks.
 const TIMES: u32 = 3;
 
-/// Questions at the same time: the recommender's own go first.
+/// Questions at the same time: the recommender has its own to ask.
 const AT_ONCE: usize = 4;
 
 /// An objective that is watched: the query, and the most seconds that it may say.
@@ -30,7 +30,9 @@ pub async fn stand_sentry(ctx: Arc<Context>, looks: UnboundedSender<Key>) {
     if ctx.options.prometheus.is_none() {
         return;
     }
-    let mut ticks = tokio::time::interval(ctx.options.interval / TIMES);
+    // Between two looks, and not at the same time as one.
+    let (period, first) = (ctx.options.interval / TIMES, ctx.options.interval / (2 * TIMES));
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + first, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The worst that was seen since the objective was kept; the threshold while it is.
     let mut worst: BTreeMap<Key, f64> = BTreeMap::new();
@@ -49,11 +51,14 @@ pub async fn stand_sentry(ctx: Arc<Context>, looks: UnboundedSender<Key>) {
         let mut answers = stream::iter(questions).buffer_unordered(AT_ONCE);
         while let Some((key, threshold, answer)) = answers.next().await {
             // What is missing or makes no sense, the next look judges.
-            let Some(latency) = answer.ok().map(|reading| reading.value) else { continue };
-            let before = worst.insert(key.clone(), latency.max(threshold));
-            if before.is_some_and(|before| latency > before) {
+            let latency = answer.ok().map(|reading| reading.value).filter(|one| one.is_finite());
+            let Some(latency) = latency else { continue };
+            let before = worst.get(&key).copied().unwrap_or(threshold);
+            let is_kept = latency <= threshold;
+            worst.insert(key.clone(), if is_kept { threshold } else { before.max(latency) });
+            if latency > before {
                 // Nobody listens any longer: the program ends.
-                let _ = looks.send(key.clone());
+                let _ = looks.send(key);
             }
         }
     }

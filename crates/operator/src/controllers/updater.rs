@@ -52,8 +52,9 @@ pub struct Updater {
 /// what was done. But caches lag behind both, and must not make it be done twice.
 #[derive(Default)]
 struct Slot {
-    /// The recommendation whose number of pods was asked for last.
-    scaled_for: Option<SimTime>,
+    /// The recommendation whose number of pods was asked for last, and the number: two of one
+    /// second may differ.
+    scaled_for: Option<(SimTime, i32)>,
     /// What was written last.
     written: Option<Part>,
     /// Pods that were evicted or resized, by uid, and when.
@@ -158,6 +159,9 @@ impl Updater {
             return;
         }
         let work = Work { ctx: &self.ctx, object, status, plan: &plan, now: now() };
+        if work.is_about_to_be_recommended() {
+            return;
+        }
         let part = work.carry_out(&mut slot).await;
         if slot.written.as_ref() != Some(&part) && work.write(&part).await {
             slot.written = Some(part);
@@ -180,7 +184,7 @@ impl Work<'_> {
             last_scale_time: self.status.last_scale_time.clone(),
             rollout: self.status.rollout.clone().unwrap_or_default(),
         });
-        let (is_acting, reason, message) = match self.obstacle() {
+        let (is_acting, reason, mut message) = match self.obstacle() {
             Some((reason, message)) => (false, reason, message),
             None => {
                 let scaled = self.scale(slot, &mut part).await;
@@ -191,8 +195,22 @@ impl Work<'_> {
                 }
             }
         };
+        if let Some(ended) = self.ctx.webhook.as_ref().and_then(|shown| shown.ended_lately()) {
+            message.push_str(&format!(
+                "; the webhook's certificate had ended at {ended} and was replaced: pods that \
+                 started in between have the size of their template"
+            ));
+        }
         part.rollout.acting = Some(Acting { is_acting, reason: reason.to_string(), message });
         part
+    }
+
+    /// Whether somebody has just written the object: the recommender looks at it in a moment, and
+    /// nothing is done or said before.
+    fn is_about_to_be_recommended(&self) -> bool {
+        let made_at = self.status.recommended_at.as_ref().map(sim_time);
+        self.status.observed_generation != self.object.meta().generation
+            && made_at.is_some_and(|at| self.now.saturating_since(at) <= MOST_AGE)
     }
 
     /// What keeps this object from being touched at all.
@@ -235,7 +253,8 @@ impl Work<'_> {
         else {
             return Ok(());
         };
-        if current == desired || slot.scaled_for == made_at || !self.ctx.is_leader() {
+        let asked_for = made_at.map(|at| (at, desired as i32));
+        if current == desired || slot.scaled_for == asked_for || !self.ctx.is_leader() {
             return Ok(());
         }
         let namespace = self.object.namespace().unwrap_or_default();
@@ -254,7 +273,7 @@ impl Work<'_> {
                 return Err((ConditionReason::ServerUnavailable, message));
             }
         }
-        slot.scaled_for = made_at;
+        slot.scaled_for = asked_for;
         part.last_scale_time = Some(time(self.now));
         self.ctx.telemetry.rescaled(current, desired);
         let why = self.status.decisions.first().map(|decision| decision.reasons.join("; "));
@@ -299,6 +318,7 @@ impl Work<'_> {
             pods: &views,
             replicas: self.status.desired_replicas.unwrap_or(views.len() as u32),
             can_resize: self.ctx.capabilities().resizes_pods,
+            is_webhook_unknown: self.ctx.webhook.as_ref().is_some_and(|shown| !shown.is_believed()),
             is_kept,
             rollout: &rollout,
         };
@@ -382,7 +402,9 @@ impl Work<'_> {
                     Blocked::OutsideMaintenance => ConditionReason::OutsideMaintenance,
                     Blocked::Canary { .. } => ConditionReason::CanaryWatched,
                     Blocked::CanaryFailed => ConditionReason::ObjectiveBroken,
-                    Blocked::NotSizedAtBirth => ConditionReason::WebhookSilent,
+                    Blocked::WebhookUnknown | Blocked::NotSizedAtBirth => {
+                        ConditionReason::WebhookSilent
+                    }
                     Blocked::Unavailable { .. }
                     | Blocked::EvictionRate { .. }
                     | Blocked::TooYoung => ConditionReason::DisruptionLimited,

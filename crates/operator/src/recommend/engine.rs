@@ -471,6 +471,8 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     JointConfig {
         fixed_fill,
         has_objective: plan.goal.is_some(),
+        // A throughput that falls may as well be a night: more pods would not bring it back.
+        relief: default.relief.filter(|_| !matches!(plan.goal, Some(Goal::Throughput { .. }))),
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),

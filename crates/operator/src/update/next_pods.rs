@@ -90,6 +90,8 @@ pub enum Blocked {
     },
     /// The objective broke under the first pods.
     CanaryFailed,
+    /// The server does not know the webhook yet: who is evicted would come back as before.
+    WebhookUnknown,
     /// Pods that were made after an eviction have their old size: another one would do nothing
     /// but harm.
     NotSizedAtBirth,
@@ -119,6 +121,11 @@ impl fmt::Display for Blocked {
                 write!(f, "the first pods are watched for another {:.0}s", remaining.seconds())
             }
             Self::CanaryFailed => write!(f, "the objective broke under the first pods"),
+            Self::WebhookUnknown => write!(
+                f,
+                "the server does not know the admission webhook yet, and evicted pods would come \
+                 back with their old size: is there a webhook configuration?"
+            ),
             Self::NotSizedAtBirth => write!(
                 f,
                 "pods come back from eviction with their old size: is the admission webhook up?"
@@ -143,6 +150,8 @@ pub struct NextPods<'a> {
     pub replicas: u32,
     /// Whether the server can resize pods in place.
     pub can_resize: bool,
+    /// Whether a webhook of ours is not known to the server yet.
+    pub is_webhook_unknown: bool,
     /// Whether the objective is kept; none if it is not known.
     pub is_kept: Option<bool>,
     /// What has been done so far.
@@ -239,6 +248,9 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
         return Err(blocked);
     }
     if by_eviction {
+        if inputs.is_webhook_unknown {
+            return Err(Blocked::WebhookUnknown);
+        }
         let recent: Vec<_> = rollout.evictions.iter().filter(|at| **at + HOUR > now).collect();
         let allowed = plan.disruption.evictions_per_hour;
         let left = allowed.saturating_sub(recent.len() as u32);
@@ -379,6 +391,7 @@ mod tests {
             pods,
             replicas: 10,
             can_resize: false,
+            is_webhook_unknown: false,
             is_kept: Some(true),
             rollout,
         };
@@ -419,6 +432,28 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_evicted_before_the_server_knows_the_webhook() {
+        let plan = plan(json!({}), "Auto");
+        let (pods, wanted, rollout) = (pods(0), sizes(250), Rollout::default());
+        let unknown = NextPods {
+            now: at(0),
+            minute_of_week: 0,
+            plan: &plan,
+            wanted: &wanted,
+            pods: &pods,
+            replicas: 10,
+            can_resize: false,
+            is_webhook_unknown: true,
+            is_kept: None,
+            rollout: &rollout,
+        };
+        assert_eq!(next_pods(&unknown), (Vec::new(), Some(Blocked::WebhookUnknown)));
+        // Who is resized where it is does not need it.
+        let resized = NextPods { can_resize: true, ..unknown };
+        assert!(matches!(next_pods(&resized).0[0], PodStep::Resize(_)));
+    }
+
+    #[test]
     fn a_pod_that_does_not_serve_goes_first() {
         let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
         let mut pods = pods(0);
@@ -431,6 +466,7 @@ mod tests {
             pods: &pods,
             replicas: 10,
             can_resize: true,
+            is_webhook_unknown: true,
             is_kept: None,
             rollout: &Rollout::default(),
         };
@@ -453,6 +489,7 @@ mod tests {
                 pods,
                 replicas: 10,
                 can_resize: true,
+                is_webhook_unknown: false,
                 is_kept: None,
                 rollout: &Rollout::default(),
             };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -21,6 +21,10 @@ use crate::telemetry::Telemetry;
 
 /// How often the secret is looked at.
 const INTERVAL: Duration = Duration::from_secs(20);
+/// For this long conditions tell that a certificate had ended.
+const TOLD_FOR: Duration = Duration::from_secs(600);
+/// API servers hear of a changed configuration through a watch: by then they have.
+const LEARNT_AFTER: Duration = Duration::from_secs(3);
 
 /// Where certificates are kept, and for whom they are.
 #[derive(Debug, Clone)]
@@ -41,6 +45,10 @@ pub struct KeeperConfig {
 pub struct CurrentCertificate {
     key: RwLock<Option<Arc<CertifiedKey>>>,
     own: Arc<CertifiedKey>,
+    /// Since when the API server has been told whom to believe; none if it has not.
+    told: RwLock<Option<Instant>>,
+    /// When one that was kept had ended, and when that was found out.
+    ended: RwLock<Option<(Timestamp, Instant)>>,
 }
 
 impl CurrentCertificate {
@@ -51,7 +59,21 @@ impl CurrentCertificate {
 
     /// One that shows these until others are kept.
     pub fn showing(own: &Certificates) -> Result<Self, CertificateError> {
-        Ok(Self { key: RwLock::default(), own: Arc::new(own.certified_key()?) })
+        let own = Arc::new(own.certified_key()?);
+        let (key, told, ended) = Default::default();
+        Ok(Self { key, own, told, ended })
+    }
+
+    /// When the certificate ended that was replaced lately, if it had.
+    pub fn ended_lately(&self) -> Option<Timestamp> {
+        let ended = *self.ended.read().expect("nobody panics while holding it");
+        ended.filter(|(_, found)| found.elapsed() < TOLD_FOR).map(|(at, _)| at)
+    }
+
+    /// Whether the API server has been told for long enough to ask the webhook and believe it.
+    pub fn is_believed(&self) -> bool {
+        let told = *self.told.read().expect("nobody panics while holding it");
+        told.is_some_and(|at| at.elapsed() >= LEARNT_AFTER)
     }
 
     /// Whether the kept one is known.
@@ -65,6 +87,16 @@ impl ResolvesServerCert for CurrentCertificate {
         let key = self.key.read().expect("nobody panics while holding it").clone();
         Some(key.unwrap_or_else(|| self.own.clone()))
     }
+}
+
+/// Whether the API server knows whom to believe.
+enum Heard {
+    /// There is no configuration to tell it by.
+    Nobody,
+    /// It had been told.
+    Before,
+    /// It was told now.
+    Now,
 }
 
 /// Keeps certificates.
@@ -130,7 +162,15 @@ impl Keeper {
         let Some(kept) = kept else { return Ok(()) };
         // Clients are told first: they believe the new authority before they meet it.
         if self.leads.is_held() {
-            self.tell_server(&kept).await?;
+            let heard = self.tell_server(&kept).await?;
+            let mut told = self.current.told.write().expect("nobody panics while holding it");
+            *told = match heard {
+                Heard::Nobody => None,
+                Heard::Before => Some(told.unwrap_or_else(Instant::now)),
+                Heard::Now => Some(Instant::now()),
+            };
+        } else {
+            *self.current.told.write().expect("nobody panics while holding it") = None;
         }
         match kept.certified_key() {
             Ok(key) => {
@@ -176,6 +216,10 @@ impl Keeper {
         let Some(before) = before else { return };
         let has_ended = before.ends <= now.as_second();
         let ends = Timestamp::from_second(before.ends).unwrap_or(now);
+        if has_ended {
+            *self.current.ended.write().expect("nobody panics while holding it") =
+                Some((ends, Instant::now()));
+        }
         let verb = if has_ended { "ended" } else { "would have ended" };
         let event = Event {
             type_: if has_ended { EventType::Warning } else { EventType::Normal },
@@ -189,20 +233,21 @@ impl Keeper {
         }
     }
 
-    async fn tell_server(&self, kept: &Certificates) -> kube::Result<()> {
+    /// Tells the API server whom to believe.
+    async fn tell_server(&self, kept: &Certificates) -> kube::Result<Heard> {
         let name = &self.config.configuration;
         let Some(configuration) = self.configurations.get_opt(name).await? else {
             tracing::warn!(
                 name,
                 "there is no such webhook configuration: pods are not sized when they start"
             );
-            return Ok(());
+            return Ok(Heard::Nobody);
         };
         let bundle = ByteString(kept.authorities.as_bytes().to_vec());
         let webhooks = configuration.webhooks.unwrap_or_default();
         if webhooks.iter().all(|webhook| webhook.client_config.ca_bundle.as_ref() == Some(&bundle))
         {
-            return Ok(());
+            return Ok(Heard::Before);
         }
         let webhooks: Vec<_> = webhooks
             .iter()
@@ -213,7 +258,7 @@ impl Keeper {
         let change = serde_json::json!({ "webhooks": webhooks });
         let params = PatchParams::default();
         self.configurations.patch(name, &params, &Patch::Strategic(change)).await?;
-        Ok(())
+        Ok(Heard::Now)
     }
 }
 

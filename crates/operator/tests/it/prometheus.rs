@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 use homeostat_testbed::{Exporter, PrometheusServer};
 use serde_json::{Value, json};
 
@@ -156,9 +157,18 @@ async fn an_objective_that_breaks_between_two_looks_is_answered_before_the_next(
     exporter.say("latency", "0.1");
     let prometheus = PrometheusServer::start(&fresh_folder("sentry-prometheus"), &exporter);
     idle(&shop, "checkout", ("250m", "100Mi"), Some("latency")).await;
+    let address = PrometheusAddress {
+        url: prometheus.url(),
+        authorities: Vec::new(),
+        token: None,
+        timeout: Duration::from_secs(5),
+    };
+    let known = Prometheus::new(&address).expect("an address");
+    eventually("the first scrape", async || known.instant("latency").await.ok()).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
     command
-        .args(["run", "--no-webhook", "--interval", &format!("{}s", INTERVAL.as_secs())])
+        .args(["run", "--no-webhook", "--no-leader-election"])
+        .args(["--interval", &format!("{}s", INTERVAL.as_secs())])
         .args(["--only-namespace", &shop.namespace, "--namespace", &shop.namespace])
         .args(["--prometheus", &prometheus.url()])
         .env("KUBECONFIG", shop.cluster.admin_kubeconfig());

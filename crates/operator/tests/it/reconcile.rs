@@ -3,8 +3,9 @@
 use homeostat_operator::api::MultidimPodAutoscaler;
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
@@ -46,6 +47,28 @@ async fn bad_objects_each_end_in_a_clear_condition() {
     shop.autoscaler("slip", slip).await.expect("taken");
     let message = shop.condition("slip", "Ready", "InvalidSpec").await;
     assert!(message.contains("no container \"ap\", they have app"), "{message}");
+}
+
+#[tokio::test]
+async fn a_change_of_mode_is_no_reason_to_warn() {
+    let Some(shop) = Shop::open("modes").await else { return };
+    shop.deployment("checkout", 1).await;
+    shop.uses("checkout-0", "200m", "100Mi").await;
+    shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &NO_WEBHOOK);
+    shop.condition("checkout", "Acting", "NotInMode").await;
+    for (mode, reason) in [("Auto", "AsPlanned"), ("Recommend", "NotInMode")] {
+        let mut object = spec("checkout", mode);
+        // Sizes would be evictions, which another test is about.
+        object["constraints"]["containerControlledResources"] = json!([]);
+        shop.autoscaler("checkout", object).await.expect("taken");
+        shop.condition("checkout", "Acting", reason).await;
+    }
+    let events: Api<Event> = shop.api();
+    let all = events.list(&ListParams::default()).await.expect("listed").items;
+    let warnings = all.iter().filter(|event| event.type_.as_deref() == Some("Warning"));
+    let warnings: Vec<_> = warnings.map(|event| (&event.reason, &event.note)).collect();
+    assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 #[tokio::test]

@@ -171,6 +171,11 @@ async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it(
         (requests(&shop, &name).await.0 == "600m").then_some(())
     })
     .await;
+    eventually("the end of the certificate in a condition", async || {
+        let message = shop.condition("checkout", "Acting", "NotInMode").await;
+        message.contains("the webhook's certificate had ended at").then_some(())
+    })
+    .await;
     let ends = operator.metric("homeostat_operator_certificate_expiry_seconds", "");
     assert!(ends > now.as_second() as f64, "{ends}");
 }

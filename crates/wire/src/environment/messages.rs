@@ -25,7 +25,7 @@ pub(super) fn to_status(error: &EnvironmentError) -> Status {
 
 pub(super) fn from_status(status: &Status) -> EnvironmentError {
     let reason = match std::error::Error::source(status) {
-        Some(source) => crate::server::chain(source),
+        Some(source) => crate::listening::chain(source),
         None => status.message().to_owned(),
     };
     match status.code() {

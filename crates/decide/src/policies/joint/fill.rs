@@ -24,8 +24,9 @@ pub struct FillConfig {
     pub tolerance: Fraction,
     /// What a cut leaves of the level.
     pub cut: Fraction,
-    /// Latency has to stay near the threshold for this long, at a use that the level allows,
-    /// before the level is cut: a queue that is being worked off is slow for a while, too.
+    /// Latency has to stay near the threshold for this long, at a use that the level allows and
+    /// without getting better, before the level is cut: a queue that is being worked off is slow
+    /// for a while, too, and so is a mean over some minutes.
     pub settle: SimDuration,
     /// Time in which the level rises by a hundredth.
     pub rise: SimDuration,
@@ -69,16 +70,31 @@ impl FillConfig {
     }
 }
 
+/// Strain that nobody looked at for this many windows is another one.
+const MOST_WINDOWS: u64 = 2;
+/// Latency that falls below this part of what it was at the last look gets better.
+const GETS_BETTER: f64 = 0.98;
+
 /// The level, and since when it has seemed too high.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FillLevel {
     level: f64,
-    strained_since: Option<SimTime>,
+    strain: Option<Strain>,
+}
+
+/// Latency near the threshold at a use that the level allows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Strain {
+    since: SimTime,
+    /// The last look at it.
+    seen: SimTime,
+    /// Latency then, as a part of the threshold.
+    part: f64,
 }
 
 impl FillLevel {
     pub(super) fn new(config: &FillConfig) -> Self {
-        Self { level: config.start.ratio(), strained_since: None }
+        Self { level: config.start.ratio(), strain: None }
     }
 
     /// The level.
@@ -94,15 +110,21 @@ impl FillLevel {
     /// Moves the level as latency, given as a part of the threshold, asks at the present use,
     /// given as a part of the request.
     pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation, part: f64, used: f64) {
-        let tolerance = config.tolerance.ratio();
+        let (now, tolerance) = (obs.now, config.tolerance.ratio());
         if part <= config.near.ratio() || used > self.level * (1.0 + tolerance) {
-            self.strained_since = None;
+            self.strain = None;
         } else {
-            let since = *self.strained_since.get_or_insert(obs.now);
-            if since + config.settle <= obs.now {
+            // What was not looked at for a while, or gets better, begins anew.
+            let goes_on = |strain: &Strain| {
+                now <= strain.seen + obs.window * MOST_WINDOWS && part >= strain.part * GETS_BETTER
+            };
+            let since = self.strain.filter(goes_on).map_or(now, |strain| strain.since);
+            let is_settled = since + config.settle <= now;
+            if is_settled {
                 self.level = (self.level * config.cut.ratio()).max(config.least.ratio());
-                self.strained_since = Some(obs.now);
             }
+            let since = if is_settled { now } else { since };
+            self.strain = Some(Strain { since, seen: now, part });
         }
         if part < config.comfortable.ratio() && used >= self.level * (1.0 - tolerance) {
             let rise = 0.01 * obs.window.seconds() / config.rise.seconds();
@@ -114,14 +136,24 @@ impl FillLevel {
 impl Persist for FillLevel {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f64(&format!("{name}/level"), [self.level]);
-        let since = self.strained_since.map(SimTime::nanos);
-        out.put_u64(&format!("{name}/strained_since"), since.into_iter().collect::<Vec<_>>());
+        let times = self.strain.map(|strain| [strain.since.nanos(), strain.seen.nanos()]);
+        out.put_u64(&format!("{name}/strain"), times.into_iter().flatten().collect::<Vec<_>>());
+        let part = self.strain.map(|strain| strain.part);
+        out.put_f64(&format!("{name}/strain_part"), part.into_iter().collect::<Vec<_>>());
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         self.level = from.f64s(&format!("{name}/level"), 1)?[0];
-        let since = from.any_u64s(&format!("{name}/strained_since"))?;
-        self.strained_since = since.first().copied().map(SimTime::from_nanos);
+        let times = from.any_u64s(&format!("{name}/strain"))?;
+        let part = from.any_f64s(&format!("{name}/strain_part"))?;
+        self.strain = match (times, part) {
+            (&[since, seen], &[part]) => Some(Strain {
+                since: SimTime::from_nanos(since),
+                seen: SimTime::from_nanos(seen),
+                part,
+            }),
+            _ => None,
+        };
         Ok(())
     }
 }

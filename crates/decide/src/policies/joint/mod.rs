@@ -9,8 +9,8 @@
 //!
 //! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
 //! level is cut when replicas that are no fuller are slow, and rises slowly while those that
-//! are as full are fast. At the moment when the objective breaks, the number follows latency
-//! once (`relief`), since use would tell too late.
+//! are as full are fast. While the objective breaks and gets worse, the number follows latency
+//! up to double (`relief`), since use would tell too late.
 
 mod fill;
 mod policy;

@@ -16,8 +16,9 @@ use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, Result};
 pub struct JointConfig {
     /// How full replicas may be, where an objective is known.
     pub fill: FillConfig,
-    /// How many more there are at once when the objective breaks.
-    pub relief: ReliefConfig,
+    /// How many more there are at once when the objective breaks; none if its figure tells
+    /// nothing of a burst.
+    pub relief: Option<ReliefConfig>,
     /// A fixed level of CPU use in whole percent, for those who want one: nothing is learnt.
     pub fixed_fill: Option<u32>,
     /// Whether there is an objective at all: without one the level stays where it begins.
@@ -42,7 +43,7 @@ impl Default for JointConfig {
         behavior.down.stabilization = SimDuration::from_secs(60);
         Self {
             fill: FillConfig::default(),
-            relief: ReliefConfig::default(),
+            relief: Some(ReliefConfig::default()),
             fixed_fill: None,
             has_objective: true,
             metrics: Vec::new(),
@@ -58,7 +59,7 @@ impl JointConfig {
     /// Refuses what makes no sense.
     pub fn build(self) -> Result<Joint> {
         self.fill.validate()?;
-        self.relief.validate()?;
+        self.relief.iter().try_for_each(ReliefConfig::validate)?;
         if self.fixed_fill == Some(0) {
             return Err(Error::setting("fixed_fill", "at least 1 percent", 0));
         }
@@ -111,13 +112,17 @@ impl Joint {
             return (vec![Reason::NoRequests, fill(self.percent())], None);
         };
         let part = latency.seconds() / obs.slo.threshold().seconds();
-        let used = obs.mean_cpu_use().unwrap_or(0.0);
-        if self.config.fixed_fill.is_none() {
-            self.fill.observe(&self.config.fill, obs, part, used);
-            self.hpa.set_cpu_target(self.percent());
+        let mut relief = None;
+        // Without a figure of use nobody knows whether replicas are too full.
+        if let Some(used) = obs.mean_cpu_use() {
+            if self.config.fixed_fill.is_none() {
+                self.fill.observe(&self.config.fill, obs, part, used);
+                self.hpa.set_cpu_target(self.percent());
+            }
+            let used = used / self.fill().ratio();
+            let config = self.config.relief.as_ref();
+            relief = config.and_then(|config| self.relief.observe(config, obs, part, used));
         }
-        let used = used / self.fill().ratio();
-        let relief = self.relief.observe(&self.config.relief, obs, part, used);
         let mut reasons = vec![Reason::Latency { latency, slo: obs.slo }, fill(self.percent())];
         let (least, why) = relief.unzip();
         reasons.extend(why);

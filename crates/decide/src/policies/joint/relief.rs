@@ -3,10 +3,9 @@
 //! Use is the slower of the two figures: it is a mean over a window that was measured a moment
 //! ago, and where limits equal requests it ends at 100 %, however many requests wait. Latency
 //! shows a burst at once. So while an objective that was kept breaks, and for as long as it gets
-//! worse, latency asks for more replicas; use, which sees the burst later, may ask for more. Help
-//! takes its time, so latency counts as it will be then: as much worse again as it has become
-//! since the last look. Counted from the replicas that served when it broke, and only while it
-//! gets worse: latency over some minutes stays bad long after enough was done.
+//! worse, latency asks for more replicas; use, which sees the burst later, may ask for more.
+//! Counted from the replicas that made that latency, and only while it gets worse: latency over
+//! some minutes stays bad long after enough was done.
 
 use homeostat_core::{Fraction, Persist, Result as CoreResult, Snapshot};
 
@@ -45,15 +44,17 @@ pub(super) enum Relief {
     Unknown,
     /// It is kept.
     Kept {
-        /// Latency, as a part of the threshold.
-        part: f64,
+        /// Replicas that serve.
+        serving: u32,
     },
     /// It broke.
     Broken {
-        /// Replicas that served then.
+        /// Replicas that served when it did.
         serving: u32,
         /// Latency at its worst since, as a part of the threshold.
         worst: f64,
+        /// Replicas that were asked for and have not been given yet; zero if there are none.
+        owed: u32,
     },
 }
 
@@ -67,23 +68,24 @@ impl Relief {
         part: f64,
         used: f64,
     ) -> Option<(u32, Reason)> {
-        let (serving, before) = match *self {
+        let current = obs.allocation.replicas;
+        let now_serving = obs.replicas.iter().filter(|replica| replica.is_ready).count() as u32;
+        let (serving, worst, owed) = match *self {
             _ if part <= 1.0 => {
-                *self = Self::Kept { part };
+                *self = Self::Kept { serving: now_serving };
                 return None;
             }
-            // Those that are still starting have not been too slow.
-            Self::Kept { part: before } => {
-                (obs.replicas.iter().filter(|one| one.is_ready).count() as u32, before)
-            }
-            Self::Broken { serving, worst } if part > worst => (serving, worst),
-            _ => return None,
+            Self::Unknown => return None,
+            // Those that came since the last look have not been too slow.
+            Self::Kept { serving } => (serving.min(now_serving), 0.0, 0),
+            Self::Broken { serving, worst, owed } => (serving, worst, owed),
         };
-        *self = Self::Broken { serving, worst: part };
-        let factor = (part + (part - before)).min(config.most);
-        let replicas = (f64::from(serving) * factor).ceil() as u32;
-        let helps = used >= config.least_use.ratio() && replicas > obs.allocation.replicas;
-        helps.then_some((replicas, Reason::Relief { replicas }))
+        let mut asked = if owed > current { owed } else { 0 };
+        if part > worst && used >= config.least_use.ratio() {
+            asked = asked.max((f64::from(serving) * part.min(config.most)).ceil() as u32);
+        }
+        *self = Self::Broken { serving, worst: worst.max(part), owed: asked };
+        (asked > current).then_some((asked, Reason::Relief { replicas: asked }))
     }
 }
 
@@ -91,16 +93,20 @@ impl Persist for Relief {
     fn save(&self, name: &str, out: &mut Snapshot) {
         let state = match *self {
             Self::Unknown => vec![],
-            Self::Kept { part } => vec![part],
-            Self::Broken { serving, worst } => vec![f64::from(serving), worst],
+            Self::Kept { serving } => vec![f64::from(serving)],
+            Self::Broken { serving, worst, owed } => {
+                vec![f64::from(serving), worst, f64::from(owed)]
+            }
         };
         out.put_f64(&format!("{name}/state"), state);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         *self = match *from.any_f64s(&format!("{name}/state"))? {
-            [serving, worst] => Self::Broken { serving: serving as u32, worst },
-            [part] => Self::Kept { part },
+            [serving, worst, owed] => {
+                Self::Broken { serving: serving as u32, worst, owed: owed as u32 }
+            }
+            [serving] => Self::Kept { serving: serving as u32 },
             _ => Self::Unknown,
         };
         Ok(())
