@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::runtime::reflector::{self, Store};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::DefaultBackoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc::UnboundedSender;
@@ -33,7 +36,11 @@ pub fn follow(
     let stream = watcher(all_of::<Guarded>(client, only_namespace), watcher::Config::default());
     // Who wrote which field is longer than the fields, and nobody here asks.
     let forget_writers = |object: &mut Guarded| object.meta_mut().managed_fields = None;
-    let stream = stream.default_backoff().modify(forget_writers).reflect(writer).touched_objects();
+    let stream = stream
+        .backoff(Impatient::default())
+        .modify(forget_writers)
+        .reflect(writer)
+        .touched_objects();
     let told = telemetry.clone();
     tokio::spawn(async move {
         let mut stream = std::pin::pin!(stream);
@@ -59,7 +66,7 @@ pub fn follow(
 
     let pods = Arc::new(PodCache::default());
     let stream = watcher(all_of::<Pod>(client, only_namespace), watcher::Config::default());
-    let stream = stream.default_backoff();
+    let stream = stream.backoff(Impatient::default());
     let (told, heard) = (telemetry.clone(), pods.clone());
     tokio::spawn(async move {
         let mut stream = std::pin::pin!(stream);
@@ -71,6 +78,28 @@ pub fn follow(
         }
     });
     (objects, pods)
+}
+
+/// A watch that broke is begun again at the latest after this.
+const MOST_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits longer and longer, as everybody does for a server in trouble, but not for half a minute:
+/// two watches do not hurt it, and workloads wait.
+#[derive(Default)]
+struct Impatient(DefaultBackoff);
+
+impl Iterator for Impatient {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|wait| wait.min(MOST_WAIT))
+    }
+}
+
+impl Backoff for Impatient {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
 }
 
 /// Objects of a kind, of one namespace or of all.
