@@ -30,7 +30,8 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 84
 pub(crate) struct RunArguments {
     #[command(flatten)]
     prometheus: PrometheusArguments,
-    /// Time between two looks at every object.
+    /// Time between two looks at every object. The query of a latency that is to be kept is asked
+    /// three times as often.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     interval: SimDuration,
     /// Time between two checkpoints of what is remembered of an object.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::context::{Context, Key, key_of};
 use super::gather::ask_one;
@@ -15,6 +15,9 @@ use crate::api::{Goal, Mode, Plan, Recommender};
 
 /// Times that it asks between two looks.
 const TIMES: u32 = 3;
+
+/// Whoever looks all the time is not asked for more often than this.
+const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 /// Questions at the same time: the recommender has its own to ask.
 const AT_ONCE: usize = 4;
@@ -31,8 +34,8 @@ pub async fn stand_sentry(ctx: Arc<Context>, looks: UnboundedSender<Key>) {
         return;
     }
     // Between two looks, and not at the same time as one.
-    let (period, first) = (ctx.options.interval / TIMES, ctx.options.interval / (2 * TIMES));
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + first, period);
+    let period = (ctx.options.interval / TIMES).max(LEAST_PERIOD);
+    let mut ticks = tokio::time::interval_at(Instant::now() + period / 2, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The worst that was seen since the objective was kept; the threshold while it is.
     let mut worst: BTreeMap<Key, f64> = BTreeMap::new();

@@ -212,6 +212,7 @@ impl Report {
              objective: 99 % within {} ms; a request is {} ms of work on an idle core; mean load {} a second\n\
              pods: {} to {}, each with {} and {} to begin with, by VPA's rule at the mean load; limits equal requests\n\
              {clock} for both: a look each {sync_s} s, {stabilization_s} s of stabilisation before scaling in, query over {} s\n\
+             ours alone asks for its objective three times as often as it looks\n\
              for the HPA alone: cpu-initialization-period {} s, initial-readiness-delay {} s\n\
              {} runs, {invalid} invalid (the generator fell behind), {repeated} repeated\n",
             settings.threshold_ms,
