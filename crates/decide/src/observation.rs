@@ -57,6 +57,11 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Replicas that serve requests.
+    pub fn serving(&self) -> u32 {
+        self.replicas.iter().filter(|replica| replica.is_ready).count() as u32
+    }
+
     /// CPU that a serving replica uses on average, as a part of its request; none if no figure
     /// is known.
     pub fn mean_cpu_use(&self) -> Option<f64> {

@@ -1,14 +1,6 @@
 //! Wrong calls end with a clear word, the right code, and nothing half done.
 
-use crate::homeostat::Workplace;
-
-/// Calls, and expects this exit code and this part of the message.
-fn refused(place: &Workplace, arguments: &str, code: i32, expect: &str) {
-    let called = place.call(arguments);
-    assert_eq!(called.code, Some(code), "{arguments}: {}{}", called.stdout, called.stderr);
-    assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
-    assert!(!called.stderr.contains("panicked"), "{arguments}: {}", called.stderr);
-}
+use crate::homeostat::{Workplace, refused};
 
 #[test]
 fn usage_errors_name_the_value_and_the_nearest_word() {

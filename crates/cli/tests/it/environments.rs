@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_env::Action;
 use homeostat_wire::{ClientConfig, EnvironmentClient, EnvironmentError, Token};
 
-use crate::homeostat::Workplace;
+use crate::homeostat::{Workplace, refused};
 
 const SECRET: &str = "a-secret-of-the-tests";
 
@@ -85,9 +85,7 @@ fn over_tls_only_those_who_know_the_token_play() {
 fn wrong_calls_are_refused_with_the_way_out() {
     let place = Workplace::new();
     let check = |arguments: &str, code: i32, expect: &str| {
-        let called = place.call(arguments);
-        assert_eq!(called.code, Some(code), "{arguments}: {}{}", called.stdout, called.stderr);
-        assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
+        refused(&place, arguments, code, expect);
     };
     check("env serve --listen 0.0.0.0:0", 2, "neither TLS nor a token");
     check("env serve --listen here", 2, "invalid value 'here'");

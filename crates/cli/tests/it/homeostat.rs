@@ -73,6 +73,14 @@ impl Called {
     }
 }
 
+/// Calls, and expects this exit code and this part of the message.
+pub(crate) fn refused(place: &Workplace, arguments: &str, code: i32, expect: &str) {
+    let called = place.call(arguments);
+    assert_eq!(called.code, Some(code), "{arguments}: {}{}", called.stdout, called.stderr);
+    assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
+    assert!(!called.stderr.contains("panicked"), "{arguments}: {}", called.stderr);
+}
+
 /// Every file below a folder, by name relative to it, ordered.
 pub(crate) fn files_below(folder: &Path) -> Vec<String> {
     let mut files = Vec::new();

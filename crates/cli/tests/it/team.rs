@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::homeostat::Workplace;
+use crate::homeostat::{Workplace, refused};
 use crate::processes::Process;
 
 struct Team {
@@ -297,9 +297,7 @@ fn wrong_calls_are_refused_with_the_way_out() {
     place.write("token", "long-enough-to-be-a-token");
     place.write("short", "short");
     let check = |arguments: &str, code: i32, expect: &str| {
-        let called = place.call(arguments);
-        assert_eq!(called.code, Some(code), "{arguments}: {}{}", called.stdout, called.stderr);
-        assert!(called.stderr.contains(expect), "{arguments}: {}", called.stderr);
+        refused(&place, arguments, code, expect);
     };
     check("coordinator --listen 0.0.0.0:0", 2, "neither TLS nor a token");
     check("coordinator --listen 0.0.0.0:0 --token-file token", 2, "no TLS");

@@ -149,7 +149,7 @@ impl Policy for Kpa {
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
         let now = obs.now;
-        let ready = obs.replicas.iter().filter(|replica| replica.is_ready).count() as u32;
+        let ready = obs.serving();
         if !self.memory.is_running {
             self.memory.is_running = true;
             // History is lost at a start: what runs stays until there is some again.

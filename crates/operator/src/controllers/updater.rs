@@ -54,7 +54,7 @@ pub struct Updater {
 struct Slot {
     /// The recommendation whose number of pods was asked for last, and the number: two of one
     /// second may differ.
-    scaled_for: Option<(SimTime, i32)>,
+    scaled_for: Option<(SimTime, u32)>,
     /// What was written last.
     written: Option<Part>,
     /// Pods that were evicted or resized, by uid, and when.
@@ -208,9 +208,18 @@ impl Work<'_> {
     /// Whether somebody has just written the object: the recommender looks at it in a moment, and
     /// nothing is done or said before.
     fn is_about_to_be_recommended(&self) -> bool {
-        let made_at = self.status.recommended_at.as_ref().map(sim_time);
-        self.status.observed_generation != self.object.meta().generation
-            && made_at.is_some_and(|at| self.now.saturating_since(at) <= MOST_AGE)
+        !self.is_of_this_spec()
+            && self.recommended_at().is_some_and(|at| self.now.saturating_since(at) <= MOST_AGE)
+    }
+
+    /// When the recommendation was made.
+    fn recommended_at(&self) -> Option<SimTime> {
+        self.status.recommended_at.as_ref().map(sim_time)
+    }
+
+    /// Whether the status is of the object as it is written now.
+    fn is_of_this_spec(&self) -> bool {
+        self.status.observed_generation == self.object.meta().generation
     }
 
     /// What keeps this object from being touched at all.
@@ -222,9 +231,8 @@ impl Work<'_> {
         let ready = ConditionType::Ready.to_string();
         let ready = self.status.conditions.iter().find(|condition| condition.type_ == ready);
         let is_ready = ready.is_some_and(|ready| ready.status == "True");
-        let is_of_this_spec = self.status.observed_generation == self.object.meta().generation;
-        let made_at = self.status.recommended_at.as_ref().map(sim_time);
-        if !is_ready || !is_of_this_spec || made_at.is_none() {
+        let made_at = self.recommended_at();
+        if !is_ready || !self.is_of_this_spec() || made_at.is_none() {
             let message = "there is no recommendation for the object as it is now".to_owned();
             return Some((ConditionReason::NoRecommendation, message));
         }
@@ -247,13 +255,12 @@ impl Work<'_> {
         slot: &mut Slot,
         part: &mut Part,
     ) -> Result<(), (ConditionReason, String)> {
-        let made_at = self.status.recommended_at.as_ref().map(sim_time);
         let (Some(current), Some(desired)) =
             (self.status.current_replicas, self.status.desired_replicas)
         else {
             return Ok(());
         };
-        let asked_for = made_at.map(|at| (at, desired as i32));
+        let asked_for = self.recommended_at().map(|at| (at, desired));
         if current == desired || slot.scaled_for == asked_for || !self.ctx.is_leader() {
             return Ok(());
         }

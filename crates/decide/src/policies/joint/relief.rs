@@ -69,15 +69,14 @@ impl Relief {
         used: f64,
     ) -> Option<(u32, Reason)> {
         let current = obs.allocation.replicas;
-        let now_serving = obs.replicas.iter().filter(|replica| replica.is_ready).count() as u32;
         let (serving, worst, owed) = match *self {
             _ if part <= 1.0 => {
-                *self = Self::Kept { serving: now_serving };
+                *self = Self::Kept { serving: obs.serving() };
                 return None;
             }
             Self::Unknown => return None,
             // Those that came since the last look have not been too slow.
-            Self::Kept { serving } => (serving.min(now_serving), 0.0, 0),
+            Self::Kept { serving } => (serving.min(obs.serving()), 0.0, 0),
             Self::Broken { serving, worst, owed } => (serving, worst, owed),
         };
         let mut asked = if owed > current { owed } else { 0 };
