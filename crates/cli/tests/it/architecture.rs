@@ -1,9 +1,11 @@
 //! The invariants of ARCHITECTURE.md that a machine can check.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+
+use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
 const LAYERS: [(&str, u8); 15] = [
@@ -58,10 +60,6 @@ const IMPURE: [&str; 13] = [
     "thread_rng",
     "HashMap",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
 
 fn packages() -> Vec<Package> {
     let metadata = MetadataCommand::new()
@@ -176,7 +174,7 @@ fn sources(is_wanted: impl Fn(u8) -> bool) -> Vec<(PathBuf, String)> {
             continue;
         }
         let folder = root().join("crates").join(name.trim_start_matches("homeostat-")).join("src");
-        for file in crate::homeostat::files_below(&folder) {
+        for file in files_below(&folder) {
             let path = folder.join(&file);
             if file.ends_with(".rs") {
                 found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));

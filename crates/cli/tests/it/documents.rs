@@ -1,12 +1,8 @@
 //! What the documents say is there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::homeostat::{Workplace, files_below};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use crate::homeostat::{Workplace, files_below, root};
 
 /// Every Markdown page of the project.
 fn pages() -> Vec<PathBuf> {

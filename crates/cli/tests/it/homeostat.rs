@@ -5,6 +5,12 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+/// The project's folder. Cargo runs tests in the folder of their package; where that was when
+/// they were compiled says nothing, as clones may share what is compiled.
+pub(crate) fn root() -> PathBuf {
+    Path::new("../..").canonicalize().unwrap()
+}
+
 /// A folder that is gone after the test.
 pub(crate) struct Workplace {
     folder: TempDir,

@@ -276,9 +276,8 @@ fn ask_gymnasium(request: &Value) -> Option<Value> {
         }
         return None;
     };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/gymnasium_peer.py");
     let mut child = Command::new(&python)
-        .arg(script)
+        .arg("tests/it/gymnasium_peer.py")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -4,12 +4,12 @@
 use homeostat_operator::api::definitions;
 use serde_json::{Value, json};
 
+use super::chart::chart_file;
 use super::shop::{Shop, spec};
 
 #[test]
 fn the_definitions_that_are_checked_in_are_those_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/chart/homeostat/crds/crds.yaml");
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    let kept = std::fs::read_to_string(chart_file("crds/crds.yaml")).unwrap_or_default();
     assert!(
         kept == definitions(),
         "the definitions of the chart are not what the types say: \
