@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::telemetry::Telemetry;
 
@@ -83,8 +84,10 @@ impl Leadership {
 
     /// Waits until it has been taken or lost.
     pub async fn changed(&mut self) {
-        // An error says that the program is about to end.
-        let _ = self.until.changed().await;
+        if self.until.changed().await.is_err() {
+            // The program is about to end: nothing changes any more.
+            std::future::pending().await
+        }
     }
 }
 
@@ -122,11 +125,31 @@ impl Observed {
     }
 }
 
+/// Whoever holds the lease, or waits for it.
+pub struct Holder {
+    resign: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Holder {
+    /// No longer leads, and gives the lease up, so that nobody has to wait for its end.
+    pub async fn resign(self) {
+        // A task that has ended holds nothing.
+        let _ = self.resign.send(());
+        let _ = self.task.await;
+    }
+}
+
 /// Holds the lease as long as it can. Whoever cannot renew it no longer leads a while before
 /// others may take it, whatever the server thinks.
-pub fn hold(client: Client, config: LeaseConfig, telemetry: Arc<Telemetry>) -> Leadership {
+pub fn hold(
+    client: Client,
+    config: LeaseConfig,
+    telemetry: Arc<Telemetry>,
+) -> (Leadership, Holder) {
     let (until, receiver) = watch::channel(None);
-    tokio::spawn(async move {
+    let (resign, mut resigned) = oneshot::channel();
+    let task = tokio::spawn(async move {
         let api: Api<Lease> = Api::namespaced(client, &config.namespace);
         let mut observed = Observed::default();
         while !until.is_closed() {
@@ -147,10 +170,32 @@ pub fn hold(client: Client, config: LeaseConfig, telemetry: Arc<Telemetry>) -> L
                 say(&until, None);
             }
             let holds = until.borrow().is_some();
-            tokio::time::sleep(if holds { config.renew } else { config.look }).await;
+            let pause = tokio::time::sleep(if holds { config.renew } else { config.look });
+            tokio::select! {
+                () = pause => {}
+                _ = &mut resigned => break,
+            }
+        }
+        // First nobody leads here, then others may.
+        say(&until, None);
+        let given_up = tokio::time::timeout(config.renew, give_up(&api, &config)).await;
+        if !matches!(given_up, Ok(Ok(()))) {
+            tracing::warn!(?given_up, "the lease was not given up: it ends by itself");
         }
     });
-    Leadership { until: receiver }
+    (Leadership { until: receiver }, Holder { resign, task })
+}
+
+/// Makes the lease nobody's, if it is ours.
+async fn give_up(api: &Api<Lease>, config: &LeaseConfig) -> kube::Result<()> {
+    let Some(mut lease) = api.get_opt(&config.name).await? else { return Ok(()) };
+    let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+    if spec.holder_identity.as_ref() == Some(&config.identity) {
+        spec.holder_identity = Some(String::new());
+        // Refused if somebody else wrote it meanwhile, who then holds it.
+        won(api.replace(&config.name, &PostParams::default(), &lease).await)?;
+    }
+    Ok(())
 }
 
 /// Says until when we lead; that somebody leads or no longer does is news, a renewal is not.

@@ -69,7 +69,8 @@ pub enum RunError {
     },
 }
 
-/// Runs the operator until `stop` is done, then writes down what it remembers.
+/// Runs the operator until `stop` is done, then writes down what it remembers and lets another
+/// copy lead.
 pub async fn run(
     client: Client,
     config: RunConfig,
@@ -100,9 +101,12 @@ pub async fn run(
         spec_changes.clone(),
         status_changes,
     );
-    let leads = match lease {
-        Some(lease) => lease::hold(client.clone(), lease, telemetry.clone()),
-        None => Leadership::of_a_single_copy(client.clone(), telemetry.clone()),
+    let (leads, holder) = match lease {
+        Some(lease) => {
+            let (leads, holder) = lease::hold(client.clone(), lease, telemetry.clone());
+            (leads, Some(holder))
+        }
+        None => (Leadership::of_a_single_copy(client.clone(), telemetry.clone()), None),
     };
     let names = webhook.as_ref().map_or(&[][..], |keeper| &keeper.names);
     let certificate = Arc::new(CurrentCertificate::new(names)?);
@@ -154,6 +158,9 @@ pub async fn run(
         if tokio::time::timeout(Duration::from_secs(20), all).await.is_err() {
             tracing::warn!("not everything could be written down in time");
         }
+    }
+    if let Some(holder) = holder {
+        holder.resign().await;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Several copies of the operator, of which one acts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -8,6 +8,39 @@ use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
+
+/// Two copies, of which the first leads and the second waits.
+async fn first_and_second(shop: &Shop) -> (Operator, Operator) {
+    let start = |copy: &str| {
+        let arguments = ["--no-webhook", "--identity", copy];
+        let config = OperatorConfig { arguments: &arguments, copy };
+        Operator::start(shop.cluster, &shop.namespace, &config)
+    };
+    let first = start("first");
+    eventually("the first to lead", async || leader(shop).await.filter(|name| name == "first"))
+        .await;
+    let second = start("second");
+    eventually("the second to wait", async || second.get("/readyz").filter(|text| text == "ok\n"))
+        .await;
+    (first, second)
+}
+
+async fn leader(shop: &Shop) -> Option<String> {
+    let leases: Api<Lease> = shop.api();
+    leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_to_end_is_followed_at_once() {
+    let Some(shop) = Shop::open("asked-to-end").await else { return };
+    let (first, _second) = first_and_second(&shop).await;
+    first.terminate();
+    let ended = Instant::now();
+    eventually("the second to lead", async || leader(&shop).await.filter(|name| name == "second"))
+        .await;
+    // Ten seconds after its last renewal, which was two seconds ago at most, it would be free anyway.
+    assert!(ended.elapsed() < Duration::from_secs(7), "{:?}", ended.elapsed());
+}
 
 #[tokio::test]
 async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
@@ -18,18 +51,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
         json!({ "metrics": [{ "resource": { "name": "cpu", "averageUtilization": 50 } }] });
     object["constraints"]["containerControlledResources"] = json!([]);
     shop.autoscaler("checkout", object).await.expect("taken");
-    let start = |copy: &str| {
-        let arguments = ["--no-webhook", "--identity", copy];
-        let config = OperatorConfig { arguments: &arguments, copy };
-        Operator::start(shop.cluster, &shop.namespace, &config)
-    };
-    let leases: Api<Lease> = shop.api();
-    let holder = async || leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity;
-    let first = start("first");
-    eventually("the first to lead", async || holder().await.filter(|name| name == "first")).await;
-    let second = start("second");
-    eventually("the second to wait", async || second.get("/readyz").filter(|text| text == "ok\n"))
-        .await;
+    let (first, second) = first_and_second(&shop).await;
     first.pause();
     for place in 0..2 {
         shop.uses(&format!("checkout-{place}"), "490m", "100Mi").await;
@@ -38,7 +60,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
         .await;
     first.resume();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(holder().await.as_deref(), Some("second"));
+    assert_eq!(leader(&shop).await.as_deref(), Some("second"));
     let acts = |operator: &Operator| {
         let leads = operator.metric("homeostat_operator_leads", "");
         (leads, operator.metric("homeostat_operator_rescales_total", ""))

@@ -68,6 +68,12 @@ impl Operator {
         self.process.wait().expect("it ends");
     }
 
+    /// Asks it to end, as a kubelet does, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        self.signal("TERM");
+        assert!(self.process.wait().expect("it ends").success());
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
