@@ -12,6 +12,9 @@ use rcgen::KeyPair;
 use crate::authority::Authority;
 use crate::server::{Server, free_port};
 
+/// The address of the API server's service: the first of the range of services.
+pub(crate) const API_SERVER_SERVICE: &str = "10.0.0.1";
+
 /// How a cluster is started.
 pub struct ClusterConfig<'a> {
     /// Folder of Kubernetes' binaries.
@@ -20,6 +23,9 @@ pub struct ClusterConfig<'a> {
     pub folder: &'a Path,
     /// Further arguments of the API server.
     pub api_server_arguments: &'a [&'a str],
+    /// Whether pods get the token of an account. Without a controller manager nobody makes
+    /// accounts, and no pod could be created.
+    pub has_service_accounts: bool,
 }
 
 impl ClusterConfig<'_> {
@@ -28,7 +34,7 @@ impl ClusterConfig<'_> {
         let authority = Authority::new(self.folder);
         let folder = self.folder.to_owned();
         let file = |name: &str| folder.join(name).display().to_string();
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
+        let names = ["127.0.0.1", API_SERVER_SERVICE, "localhost", "kubernetes.default.svc"];
         authority.issue("server", "server", &[], &names);
         let service_accounts = KeyPair::generate().expect("a key");
         fs::write(file("sa.key"), service_accounts.serialize_pem()).expect("written");
@@ -62,9 +68,11 @@ impl ClusterConfig<'_> {
             "--authorization-mode=RBAC".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--allow-privileged=true".to_owned(),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
         ];
-        let further = self.api_server_arguments.iter().map(|&argument| argument.to_owned());
+        let no_accounts = "--disable-admission-plugins=ServiceAccount";
+        let no_accounts = (!self.has_service_accounts).then_some(no_accounts);
+        let further = self.api_server_arguments.iter().copied().chain(no_accounts);
+        let further = further.map(str::to_owned);
         let program = self.binaries.join("kube-apiserver");
         let log = folder.join("apiserver.log");
         let api_server = Server::start(&program, arguments.into_iter().chain(further), &log);

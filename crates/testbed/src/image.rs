@@ -1,6 +1,7 @@
-//! Images without a registry: one static binary of the project's own, in the form that
+//! Images without a registry: static binaries of the project's own, in the form that
 //! `ctr images import` reads.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,30 +41,46 @@ pub fn iterations_per_millisecond(service: &Path) -> u64 {
     text.trim().parse().expect("it prints a number")
 }
 
-/// An archive of images that all hold one binary and differ in its argument.
-pub(crate) fn archive(binary: &Path, images: &[(&str, &str)]) -> Vec<u8> {
-    let binary = std::fs::read(binary).expect("it was compiled");
-    let layer = tar(&[("work-service", &binary)]);
-    let layer_digest = digest(&layer);
-    let layer_name = format!("{layer_digest}/layer.tar");
-    let mut files: Vec<(String, Vec<u8>)> = vec![(layer_name.clone(), layer)];
+/// An image of one static binary and nothing else.
+#[derive(Clone, Copy)]
+pub struct Image<'a> {
+    /// Its name, with a tag.
+    pub name: &'a str,
+    /// The binary, which keeps its name at the image's root.
+    pub binary: &'a Path,
+    /// What it is told to do if nobody says otherwise.
+    pub argument: &'a str,
+    /// Who runs it, such as `65532:65532`; root if empty.
+    pub user: &'a str,
+}
+
+/// An archive of images; a binary that several have is kept once.
+pub(crate) fn archive(images: &[Image<'_>]) -> Vec<u8> {
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut manifest = Vec::new();
-    for (name, argument) in images {
+    for image in images {
+        let program = image.binary.file_name().and_then(|name| name.to_str()).expect("a name");
+        let layer = tar(&[(program, &std::fs::read(image.binary).expect("it was compiled"))]);
+        let layer_digest = digest(&layer);
+        let layer_name = format!("{layer_digest}/layer.tar");
+        files.insert(layer_name.clone(), layer);
         let config = serde_json::json!({
             "architecture": "amd64", "os": "linux",
-            "config": { "Entrypoint": ["/work-service", argument] },
+            "config": {
+                "Entrypoint": [format!("/{program}")], "Cmd": [image.argument], "User": image.user,
+            },
             "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{layer_digest}")] },
         })
         .to_string()
         .into_bytes();
         let config_name = format!("{}.json", digest(&config));
         manifest.push(serde_json::json!({
-            "Config": config_name, "RepoTags": [name], "Layers": [layer_name],
+            "Config": config_name, "RepoTags": [image.name], "Layers": [layer_name],
         }));
-        files.push((config_name, config));
+        files.insert(config_name, config);
     }
     let manifest = serde_json::Value::Array(manifest).to_string().into_bytes();
-    files.push(("manifest.json".to_owned(), manifest));
+    files.insert("manifest.json".to_owned(), manifest);
     let files: Vec<_> = files.iter().map(|(name, data)| (&name[..], &data[..])).collect();
     tar(&files)
 }

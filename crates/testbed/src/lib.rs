@@ -25,7 +25,7 @@ pub use cluster::{Cluster, ClusterConfig, client_of};
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
 pub use definitions::{define, define_by, define_written_use, write_use, written_use};
 pub use hollow_nodes::{HollowNodes, PODS_PER_HOLLOW_NODE};
-pub use image::{SERVICE_IMAGE, iterations_per_millisecond};
+pub use image::{Image, SERVICE_IMAGE, iterations_per_millisecond};
 pub use ingress::{Answered, Ingress, IngressConfig, IngressMetrics, Load, PATIENCE};
 pub use own_machine::{own_control_group, run_inside};
 pub use prometheus::{Exporter, PrometheusServer};

@@ -21,7 +21,7 @@ const SHARES: &str = "10240";
 
 /// What the first process does: places that a kubelet and a container runtime write into are
 /// made private, kernel settings that a kubelet insists on look as if they were set, the network
-/// gets its loopback and an address. Servers are held beside the pods, with the same right to
+/// gets its loopback and two addresses, the node's and that of the API server's service. Servers are held beside the pods, with the same right to
 /// processors. It stays, since somebody has to reap orphans.
 const FIRST_PROCESS: &str = r#"
 set -e
@@ -45,6 +45,7 @@ pretend kernel/keys/root_maxbytes 25000000
 ip link set lo up
 ip link add node0 type bridge
 ip address add 10.97.0.1/24 dev node0
+ip address add 10.0.0.1/32 dev node0
 ip link set node0 up
 "$@" &
 wait $!
@@ -93,7 +94,9 @@ fn possible() -> Result<(), String> {
     if !is_root {
         return Err("a real node needs root".to_owned());
     }
-    for program in ["unshare", "setpriv", "ip", "containerd", "ctr", "runc", "etcd", "prometheus"] {
+    let programs =
+        ["unshare", "setpriv", "ip", "socat", "containerd", "ctr", "runc", "etcd", "prometheus"];
+    for program in programs {
         let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
         if !found.is_ok_and(|output| output.status.success()) {
             return Err(format!("{program} is missing: tests/cluster/kubernetes installs it"));

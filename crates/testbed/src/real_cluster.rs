@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cluster::{Cluster, ClusterConfig};
+use crate::cluster::{API_SERVER_SERVICE, Cluster, ClusterConfig};
 use crate::control_plane::{ControlPlane, ControlPlaneConfig};
 use crate::image::compile_service;
 use crate::metrics_api::{aggregation_arguments, serve_metrics_api};
+use crate::own_machine::NODE_ADDRESS;
 use crate::real_node::RealNode;
 use crate::server::{Server, free_port};
 
@@ -36,8 +37,10 @@ impl RealClusterConfig<'_> {
             binaries: self.binaries,
             folder: self.folder,
             api_server_arguments: &arguments,
+            has_service_accounts: true,
         };
         let cluster = config.build();
+        let api_server_service = api_server_service(&cluster);
         let control_plane = ControlPlaneConfig {
             controller_manager_arguments: self.controller_manager_arguments,
             ..ControlPlaneConfig::default()
@@ -59,6 +62,7 @@ impl RealClusterConfig<'_> {
             prometheus,
             node,
             control_plane,
+            api_server_service,
             cluster,
         }
     }
@@ -75,12 +79,22 @@ impl RealClusterConfig<'_> {
         let arguments = [
             format!("--config.file={}", file.display()),
             format!("--storage.tsdb.path={}", cluster.file("prometheus").display()),
-            format!("--web.listen-address=127.0.0.1:{port}"),
+            format!("--web.listen-address={NODE_ADDRESS}:{port}"),
         ];
         let log = cluster.file("prometheus.log");
         let server = Server::start(Path::new("prometheus"), arguments, &log);
-        (server, format!("http://127.0.0.1:{port}"))
+        (server, format!("http://{NODE_ADDRESS}:{port}"))
     }
+}
+
+/// What kube-proxy would do, for the one service that pods ask by its address. The API server
+/// itself finds pods behind services without it.
+fn api_server_service(cluster: &Cluster) -> Server {
+    let arguments = [
+        format!("TCP-LISTEN:443,bind={API_SERVER_SERVICE},fork,reuseaddr"),
+        format!("TCP:127.0.0.1:{}", cluster.port()),
+    ];
+    Server::start(Path::new("socat"), arguments, &cluster.file("api-server-service.log"))
 }
 
 /// A real cluster with one real node; everything ends when it is dropped.
@@ -89,7 +103,7 @@ pub struct RealCluster {
     pub service: PathBuf,
     /// The port of loopback at which Prometheus asks the ingress.
     pub ingress_port: u16,
-    /// Where Prometheus answers.
+    /// Where Prometheus answers everybody in this machine, pods too.
     pub prometheus_url: String,
     /// Prometheus.
     pub prometheus: Server,
@@ -97,6 +111,8 @@ pub struct RealCluster {
     pub node: RealNode,
     /// Controller manager and scheduler.
     pub control_plane: ControlPlane,
+    /// Where pods reach the API server.
+    pub api_server_service: Server,
     /// API server and etcd.
     pub cluster: Cluster,
 }

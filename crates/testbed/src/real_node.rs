@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
 use crate::cluster::Cluster;
-use crate::image::{PAUSE_IMAGE, SERVICE_IMAGE, archive};
+use crate::image::{Image, PAUSE_IMAGE, SERVICE_IMAGE, archive};
 use crate::own_machine::{NODE_ADDRESS, own_control_group};
 use crate::server::Server;
 
@@ -39,7 +39,8 @@ impl RealNode {
         let log = cluster.file("containerd.log");
         let arguments = ["--config", "/run/containerd/config.toml"];
         let containerd = Server::start(Path::new("containerd"), arguments, &log);
-        import(&archive(service, &[(SERVICE_IMAGE, "serve"), (PAUSE_IMAGE, "pause")]), &log);
+        let image = |name, argument| Image { name, binary: service, argument, user: "" };
+        import(&[image(SERVICE_IMAGE, "serve"), image(PAUSE_IMAGE, "pause")], &log);
 
         let config = cluster.file("kubelet.yaml");
         fs::write(&config, kubelet_config(&group)).expect("written");
@@ -57,12 +58,17 @@ impl RealNode {
         wait_until_ready(cluster, &log).await;
         Self { containerd, kubelet }
     }
+
+    /// Makes images known to it, as if they had been pulled.
+    pub fn import(&self, images: &[Image<'_>]) {
+        import(images, self.containerd.log());
+    }
 }
 
 /// Tries until containerd listens.
-fn import(images: &[u8], log: &Path) {
+fn import(images: &[Image<'_>], log: &Path) {
     let file = Path::new("/run/containerd/images.tar");
-    fs::write(file, images).expect("written");
+    fs::write(file, archive(images)).expect("written");
     let started = Instant::now();
     loop {
         let done = Command::new("ctr")
@@ -72,7 +78,8 @@ fn import(images: &[u8], log: &Path) {
             .output()
             .expect("ctr starts");
         if done.status.success() {
-            return;
+            // It lies in memory, and containerd has its own copy.
+            return fs::remove_file(file).expect("it was written");
         }
         let why = String::from_utf8_lossy(&done.stderr);
         assert!(
@@ -134,7 +141,7 @@ fn network_config() -> String {
     serde_json::json!({
         "cniVersion": "0.4.0", "name": "pods",
         "plugins": [{
-            "type": "bridge", "bridge": "pods0", "isGateway": true, "ipMasq": false,
+            "type": "bridge", "bridge": "pods0", "isDefaultGateway": true, "ipMasq": false,
             "ipam": {
                 "type": "host-local", "ranges": [[{ "subnet": "10.98.0.0/16" }]],
                 "dataDir": "/run/containerd/addresses",

@@ -41,6 +41,7 @@ pub(crate) fn start(
             binaries: &binaries,
             folder: &folder,
             api_server_arguments: &arguments,
+            has_service_accounts: false,
         };
         sender.send(config.build()).expect("somebody waits");
         loop {

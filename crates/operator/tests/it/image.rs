@@ -6,18 +6,25 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::operator::{Operator, eventually};
 use super::rights::{install, token};
 use super::shop::{Shop, spec};
 
+/// The operator as one static file; none, loudly, if it was not built.
+pub(crate) fn static_file() -> Option<PathBuf> {
+    let file = std::env::var_os("HOMEOSTAT_TEST_STATIC");
+    if file.is_none() {
+        eprintln!("SKIPPED: no static file; set HOMEOSTAT_TEST_STATIC=$(deploy/image/static dev)");
+    }
+    file.map(PathBuf::from)
+}
+
 #[tokio::test]
 async fn the_static_file_alone_in_a_root_that_cannot_be_written_works_without_root() {
-    let Some(file) = std::env::var_os("HOMEOSTAT_TEST_STATIC") else {
-        eprintln!("SKIPPED: no static file; set HOMEOSTAT_TEST_STATIC=$(deploy/image/static dev)");
-        return;
-    };
+    let Some(file) = static_file() else { return };
     if fs::metadata("/proc/self").expect("we run").uid() != 0 {
         eprintln!("SKIPPED: only root can change the root of a process");
         return;

@@ -134,7 +134,12 @@ async fn fill(client: &Client) {
 fn the_past_of_a_bare_cluster_is_recommended_from_and_replayed() {
     let Some(binaries) = binaries() else { return };
     let folder = fresh_folder("past");
-    let config = ClusterConfig { binaries: &binaries, folder: &folder, api_server_arguments: &[] };
+    let config = ClusterConfig {
+        binaries: &binaries,
+        folder: &folder,
+        api_server_arguments: &[],
+        has_service_accounts: false,
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let remembers = folder.join("prometheus");
     std::fs::create_dir_all(&remembers).expect("a folder");

@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         binaries: &arguments.kubernetes,
         folder: &folder,
         api_server_arguments: &["--max-requests-inflight=800"],
+        has_service_accounts: false,
     };
     let figures = measure(&config.build(), &arguments, &operator);
     // What is left behind is of no use to anybody.
