@@ -134,6 +134,18 @@ pub enum Reason {
         /// The size.
         size: Amount,
     },
+    /// The size stays, because the number of replicas can answer the load.
+    SizeStays {
+        /// The size.
+        size: Amount,
+    },
+    /// The number of replicas is at its least, and the size stays until more is known.
+    SizeStaysForNow {
+        /// The size.
+        size: Amount,
+        /// What would do, by the little that is known.
+        would_do: Amount,
+    },
     /// Requests in the system against the target of each replica.
     Concurrency {
         /// Mean over the stable window.
@@ -337,6 +349,13 @@ impl fmt::Display for Reason {
                 let replicas = Amount::Replicas(*replicas);
                 write!(f, "at the limit of {replicas} their size changes: {size} each")
             }
+            Self::SizeStays { size } => {
+                write!(f, "their size stays, {size} each: their number follows the load")
+            }
+            Self::SizeStaysForNow { size, would_do } => write!(
+                f,
+                "their size stays, {size} each: {would_do} would do, but there is little history yet"
+            ),
             Self::Concurrency { stable, panic, target, replicas } => write!(
                 f,
                 "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \

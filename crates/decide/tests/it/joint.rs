@@ -203,6 +203,18 @@ fn the_size_stays_while_the_number_can_follow_the_load() {
 }
 
 #[test]
+fn the_size_says_why_it_stays() {
+    let words = words_of(&mut joint(), &observation(0, 10, 0.7));
+    let expect = "their size stays, 1000m CPU each: their number follows the load";
+    assert!(words.contains(expect), "{words}");
+    // One replica is the fewest there may be, and one look says little. A tenth of a core, up to
+    // the edge of its bucket, at 70 %.
+    let words = words_of(&mut joint(), &observation(0, 1, 0.1));
+    let expect = "their size stays, 1000m CPU each: 158m CPU would do, but there is little history";
+    assert!(words.contains(expect), "{words}");
+}
+
+#[test]
 fn at_the_fewest_replicas_the_size_shrinks_to_what_is_used() {
     let (replicas, cores) = after_an_hour(2, 20, |seconds| observation(seconds, 2, 0.1));
     assert_eq!(replicas, 2.0);

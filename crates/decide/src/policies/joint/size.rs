@@ -19,7 +19,7 @@ pub(super) struct SizeInputs<'a> {
     pub(super) replicas: &'a Bounds<u32>,
 }
 
-/// The size in cores, and why it changes.
+/// The size in cores, and why it changes or stays; nothing is said of what is not known.
 pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
     let SizeInputs { obs, use_of_one, fill, replicas } = *inputs;
     let size = obs.allocation.cpu.cores();
@@ -28,15 +28,18 @@ pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
     let Some(range) = use_of_one else { return (size, None) };
     // The history says what one replica uses; at this size it would be as full as it may be.
     let fitting = range.target / fill;
-    let reason = |cores: f64| {
-        let size = Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
-        Some(Reason::SizedAtLimit { replicas: current, size })
-    };
-    if current >= replicas.high() && is_broken && fitting > size {
-        return (fitting, reason(fitting));
+    let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
+    let change =
+        || (fitting, Some(Reason::SizedAtLimit { replicas: current, size: amount(fitting) }));
+    if current >= replicas.high() && is_broken {
+        return if fitting > size { change() } else { (size, None) };
     }
-    if current <= replicas.low() && !is_broken && range.upper / fill < size {
-        return (fitting, reason(fitting));
+    if current <= replicas.low() && !is_broken && fitting < size {
+        if range.upper / fill < size {
+            return change();
+        }
+        let (size_now, would_do) = (amount(size), amount(fitting));
+        return (size, Some(Reason::SizeStaysForNow { size: size_now, would_do }));
     }
-    (size, None)
+    (size, Some(Reason::SizeStays { size: amount(size) }))
 }
