@@ -82,6 +82,13 @@ impl Leadership {
         self.until.borrow().is_some_and(|until| Instant::now() < until)
     }
 
+    /// One that waits for changes from now on.
+    pub fn from_now_on(&self) -> Self {
+        let mut until = self.until.clone();
+        until.mark_unchanged();
+        Self { until }
+    }
+
     /// Waits until it has been taken or lost.
     pub async fn changed(&mut self) {
         if self.until.changed().await.is_err() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, RwLock};
 
+use futures::{StreamExt, stream};
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -91,9 +92,12 @@ impl Recommender {
     pub async fn run(self: Arc<Self>, mut changes: UnboundedReceiver<Key>) {
         let mut ticks = tokio::time::interval(self.ctx.options.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut leads = self.ctx.leads.from_now_on();
         let mut pass = None;
         loop {
             tokio::select! {
+                // Nobody has looked since the leader before was lost.
+                () = leads.changed() => ticks.reset_immediately(),
                 _ = ticks.tick() => {
                     if self.ctx.is_leader() && pass.as_ref().is_none_or(|pass: &tokio::task::JoinHandle<()>| pass.is_finished()) {
                         let this = self.clone();
@@ -143,13 +147,16 @@ impl Recommender {
 
     /// Writes down what is remembered of every object, before the program ends.
     pub async fn checkpoint_all(&self) {
-        for (key, slot) in self.slots.all() {
-            let Some(object) = self.ctx.object(&key) else { continue };
+        let write = async |(key, slot): (Key, Arc<tokio::sync::Mutex<Slot>>)| {
+            let Some(object) = self.ctx.object(&key) else { return };
             let memory = slot.lock().await.engine.as_ref().map(|engine| memory_of(engine, now()));
             if let (Ok(object), Some(memory)) = (&object.0, memory) {
                 self.checkpoint(object, memory).await;
             }
-        }
+        };
+        // Little time is left, and another copy waits.
+        let at_once = self.ctx.options.concurrency;
+        stream::iter(self.slots.all()).for_each_concurrent(at_once, write).await;
     }
 
     fn forget(&self) {
