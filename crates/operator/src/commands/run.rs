@@ -43,9 +43,10 @@ pub(crate) struct RunArguments {
     /// After this much silence of a metric the fallback goes on; until then nothing is changed.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     fall_back_after: SimDuration,
-    /// Namespace of the lease and of the webhook's secret.
-    #[arg(long, default_value = "homeostat", env = "POD_NAMESPACE")]
-    namespace: String,
+    /// Namespace of the lease and of the webhook's secret; that of the pod or of the kubeconfig if
+    /// nothing is said.
+    #[arg(long, env = "POD_NAMESPACE")]
+    namespace: Option<String>,
     /// Look after the objects of this namespace only, with rights in this namespace only.
     #[arg(long, value_name = "NAMESPACE")]
     only_namespace: Option<String>,
@@ -107,10 +108,11 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         ..Options::default()
     };
     let identity = arguments.identity.clone().unwrap_or_else(own_name);
+    let namespace = arguments.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
     let lease = (!arguments.no_leader_election)
-        .then(|| LeaseConfig::new(&arguments.namespace, "homeostat-operator", &identity));
+        .then(|| LeaseConfig::new(&namespace, "homeostat-operator", &identity));
     let keeper = KeeperConfig {
-        namespace: arguments.namespace.clone(),
+        namespace,
         secret: "homeostat-webhook".to_owned(),
         configuration: arguments.webhook_configuration.clone(),
         names: arguments.webhook_name.clone(),

@@ -12,11 +12,11 @@ async fn the_first_object_of_a_namespace_gets_its_recommendation_without_a_warni
     let Some(shop) = Shop::open("first-object").await else { return };
     shop.deployment("checkout", 1).await;
     shop.uses("checkout-0", "200m", "100Mi").await;
-    // An interval that no test waits for: what happens, happens because the object was written.
-    let arguments = ["--no-webhook", "--no-leader-election", "--interval", "10m"];
+    // As somebody starts it outside a cluster, for whom the namespace of the kubeconfig does. With
+    // an interval that no test waits for: what happens, happens because the object was written.
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
-    command.arg("run").args(arguments).args(["--namespace", &shop.namespace]);
-    command.args(["--only-namespace", &shop.namespace]);
+    command.args(["run", "--no-webhook", "--interval", "10m"]);
+    command.args(["--only-namespace", &shop.namespace]).env_remove("POD_NAMESPACE");
     command.env("KUBECONFIG", shop.cluster.admin_kubeconfig());
     let operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
     eventually("the first pass, over nothing", async || {
