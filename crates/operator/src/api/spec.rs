@@ -418,7 +418,8 @@ pub struct Behavior {
     /// On the way up. By default the larger of 100 % and 4 pods in 15 s, at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
-    /// On the way down. By default no limit but the largest recommendation of the last 300 s.
+    /// On the way down. By default no limit but the largest recommendation of the last 60 s
+    /// (`joint`) or 300 s (`hpa-vpa`, as HPA).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
