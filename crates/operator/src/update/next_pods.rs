@@ -382,8 +382,13 @@ mod tests {
         (0..10).map(pod).collect()
     }
 
-    fn next(plan: &Plan, pods: &[PodView], rollout: &Rollout) -> (usize, String) {
-        let inputs = NextPods {
+    /// What is next for pods that should have 250m, after a change of what is otherwise so: the
+    /// server resizes nobody and knows the webhook, and the objective is kept.
+    fn next_after(
+        change: impl Fn(&mut NextPods<'_>),
+        (plan, pods, rollout): (&Plan, &[PodView], &Rollout),
+    ) -> (Vec<PodStep>, Option<Blocked>) {
+        let mut inputs = NextPods {
             now: at(0),
             minute_of_week: 0,
             plan,
@@ -395,7 +400,12 @@ mod tests {
             is_kept: Some(true),
             rollout,
         };
-        let (steps, blocked) = next_pods(&inputs);
+        change(&mut inputs);
+        next_pods(&inputs)
+    }
+
+    fn next(plan: &Plan, pods: &[PodView], rollout: &Rollout) -> (usize, String) {
+        let (steps, blocked) = next_after(|_| {}, (plan, pods, rollout));
         (steps.len(), blocked.map(|blocked| blocked.to_string()).unwrap_or_default())
     }
 
@@ -434,23 +444,17 @@ mod tests {
     #[test]
     fn nobody_is_evicted_before_the_server_knows_the_webhook() {
         let plan = plan(json!({}), "Auto");
-        let (pods, wanted, rollout) = (pods(0), sizes(250), Rollout::default());
-        let unknown = NextPods {
-            now: at(0),
-            minute_of_week: 0,
-            plan: &plan,
-            wanted: &wanted,
-            pods: &pods,
-            replicas: 10,
-            can_resize: false,
-            is_webhook_unknown: true,
-            is_kept: None,
-            rollout: &rollout,
-        };
-        assert_eq!(next_pods(&unknown), (Vec::new(), Some(Blocked::WebhookUnknown)));
+        let (pods, rollout) = (pods(0), Rollout::default());
+        let unknown = |inputs: &mut NextPods<'_>| inputs.is_webhook_unknown = true;
+        let nobody = next_after(unknown, (&plan, &pods, &rollout));
+        assert_eq!(nobody, (Vec::new(), Some(Blocked::WebhookUnknown)));
         // Who is resized where it is does not need it.
-        let resized = NextPods { can_resize: true, ..unknown };
-        assert!(matches!(next_pods(&resized).0[0], PodStep::Resize(_)));
+        let resizes = |inputs: &mut NextPods<'_>| {
+            unknown(inputs);
+            inputs.can_resize = true;
+        };
+        let (steps, _) = next_after(resizes, (&plan, &pods, &rollout));
+        assert!(matches!(steps[0], PodStep::Resize(_)));
     }
 
     #[test]
@@ -458,19 +462,8 @@ mod tests {
         let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
         let mut pods = pods(0);
         pods[6].ready_since = None;
-        let inputs = NextPods {
-            now: at(0),
-            minute_of_week: 0,
-            plan: &plan,
-            wanted: &sizes(250),
-            pods: &pods,
-            replicas: 10,
-            can_resize: true,
-            is_webhook_unknown: true,
-            is_kept: None,
-            rollout: &Rollout::default(),
-        };
-        let (steps, _) = next_pods(&inputs);
+        let rollout = Rollout::default();
+        let (steps, _) = next_after(|inputs| inputs.can_resize = true, (&plan, &pods, &rollout));
         assert_eq!(steps[0], PodStep::Resize("pod-6".to_owned()));
         assert_eq!(steps.len(), 4);
     }
@@ -481,19 +474,8 @@ mod tests {
             let disruption = json!({"maxUnavailable": "5"});
             let policy = json!({"updateMode": update_mode, "disruption": disruption});
             let plan = plan(policy, "Auto");
-            let inputs = NextPods {
-                now: at(0),
-                minute_of_week: 0,
-                plan: &plan,
-                wanted: &sizes(250),
-                pods,
-                replicas: 10,
-                can_resize: true,
-                is_webhook_unknown: false,
-                is_kept: None,
-                rollout: &Rollout::default(),
-            };
-            next_pods(&inputs)
+            let rollout = Rollout::default();
+            next_after(|inputs| inputs.can_resize = true, (&plan, pods, &rollout))
         };
         let mut pods = pods(9);
         // The node refused what the spec of the first says already.

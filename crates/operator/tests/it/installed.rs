@@ -65,6 +65,7 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
     for expect in [
         "shop/shop scales Deployment shop, mode Recommend",
         "Why, ",
+        "their number follows the load",
         "Kubernetes' own autoscalers, each by itself:",
         "metrics.k8s.io",
         "prometheus",
