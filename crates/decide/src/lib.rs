@@ -45,9 +45,9 @@ pub use observation::{Allocation, Observation, ReplicaSample};
 pub use policies::{
     Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, FillConfig,
     Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
-    HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ReliefConfig, ScalingBehavior, ScalingPolicy,
-    ScalingRules, ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig, UsageHistogram, Vpa,
-    VpaCheckpoint, VpaConfig,
+    HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ObjectiveKind, ReliefConfig, ScalingBehavior,
+    ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig,
+    UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
 };
 pub use policy::{Policy, Proposal};
 pub use policy_config::PolicyConfig;

@@ -127,6 +127,8 @@ pub enum Reason {
         /// Replicas it asks for.
         replicas: u32,
     },
+    /// What is too slow is not made smaller.
+    NotWhileBroken,
     /// The number of replicas has come to its end, and their size goes on.
     SizedAtLimit {
         /// The number.
@@ -265,6 +267,16 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// Replicas that a metric asks for by itself, if this says so.
+    pub(crate) fn replicas_asked_for(&self) -> Option<u32> {
+        match self {
+            Self::MetricAsks { replicas, .. } => Some(*replicas),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -344,6 +356,9 @@ impl fmt::Display for Reason {
             Self::Relief { replicas } => {
                 let replicas = Amount::Replicas(*replicas);
                 write!(f, "the objective breaks, which asks for {replicas} at once")
+            }
+            Self::NotWhileBroken => {
+                write!(f, "held: nothing goes down while the objective is broken")
             }
             Self::SizedAtLimit { replicas, size } => {
                 let replicas = Amount::Replicas(*replicas);

@@ -63,16 +63,28 @@ fn a_missing_metric_stops_a_scale_down_but_not_a_scale_up() {
         HpaMetric::CpuUtilization { target_percent: 50 },
         HpaMetric::Concurrency { target: 1.0 },
     ];
-    let config = HpaConfig { metrics, ..HpaConfig::default() };
+    // Without a stabilisation window only the metrics count.
+    let mut behavior = ScalingBehavior::default();
+    behavior.down.stabilization = SimDuration::ZERO;
+    let config = HpaConfig { metrics, behavior, ..HpaConfig::default() };
     let check = |cpu_cores, expect| {
         let mut hpa = config.clone().build().unwrap();
-        // Longer ago than the stabilisation window, so that only the metrics count.
         hpa.propose(&Observation { concurrency: 4.0, ..observation(0, 4, 0.5) });
         let obs = Observation { concurrency: f64::NAN, ..observation(400, 4, cpu_cores) };
         assert_eq!(replicas_of(&mut hpa, &obs), expect);
     };
     check(0.1, 4.0);
     check(1.0, 8.0);
+}
+
+#[test]
+fn after_a_silence_that_was_longer_than_the_window_the_present_number_stands_in() {
+    let mut hpa = HpaConfig::default().build().unwrap();
+    assert_eq!(replicas_of(&mut hpa, &observation(0, 10, 0.8)), 10.0);
+    // Nobody looked for ten minutes: one low figure is no trend.
+    assert_eq!(replicas_of(&mut hpa, &observation(600, 10, 0.1)), 10.0);
+    assert_eq!(replicas_of(&mut hpa, &observation(885, 10, 0.1)), 10.0);
+    assert!(replicas_of(&mut hpa, &observation(900, 10, 0.1)) < 10.0);
 }
 
 #[test]

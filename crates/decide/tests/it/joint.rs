@@ -2,7 +2,7 @@
 
 use homeostat_core::{Fraction, SimDuration};
 use homeostat_decide::{
-    FillConfig, Joint, JointConfig, Observation, Policy, ReliefConfig, VpaConfig,
+    FillConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy, ReliefConfig, VpaConfig,
 };
 
 use crate::observations::{millis, observation, replicas_of, words_of};
@@ -130,6 +130,53 @@ fn a_break_asks_for_as_long_as_it_gets_worse_and_at_most_for_double() {
 }
 
 #[test]
+fn use_of_the_time_before_a_burst_does_not_use_the_answer_up() {
+    let mut joint = joint();
+    let mut replicas = |seconds, used, latency| {
+        let obs = Observation { latency: Some(millis(latency)), ..observation(seconds, 4, used) };
+        replicas_of(&mut joint, &obs)
+    };
+    assert_eq!(replicas(0, 0.2, 600), 4.0);
+    // Latency is at its end, and use is still that of a quiet minute.
+    assert_eq!(replicas(15, 0.2, 5000), 4.0);
+    assert_eq!(replicas(30, 0.5, 5000), 8.0);
+}
+
+#[test]
+fn nothing_goes_down_while_the_objective_is_broken() {
+    let mut joint = joint();
+    // Replicas wait for somebody else: they have little to do, and are slow.
+    let slow =
+        |seconds| Observation { latency: Some(millis(2000)), ..observation(seconds, 10, 0.2) };
+    for window in 0..40 {
+        let proposal = joint.propose(&slow(window * 15));
+        assert_eq!((proposal.replicas, proposal.cpu_cores), (10.0, 1.0));
+        assert!(proposal.memory_bytes >= slow(0).allocation.memory.bytes() as f64);
+    }
+    let words = words_of(&mut joint, &slow(600));
+    assert!(words.ends_with("held: nothing goes down while the objective is broken"), "{words}");
+    // Two minutes later it is kept, and few are needed.
+    let kept = (615..735).step_by(15).map(|seconds| observation(seconds, 10, 0.2));
+    assert!(kept.map(|obs| replicas_of(&mut joint, &obs)).last() < Some(10.0));
+}
+
+#[test]
+fn a_throughput_that_falls_because_fewer_come_changes_nothing() {
+    let config = JointConfig { objective: ObjectiveKind::Throughput, ..JointConfig::default() };
+    let mut joint = config.build().unwrap();
+    // Half of what is wanted, as a latency twice as long as it may be.
+    let at_night =
+        |seconds| Observation { latency: Some(millis(1280)), ..observation(seconds, 10, 0.2) };
+    let replicas: Vec<f64> =
+        (0..20).map(|window| replicas_of(&mut joint, &at_night(window * 15))).collect();
+    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!((replicas[0], replicas[19]), (10.0, 3.0));
+    // Replicas that are too full are another thing.
+    let full = Observation { latency: Some(millis(1280)), ..observation(400, 3, 1.0) };
+    assert!(replicas_of(&mut joint, &full) > 3.0);
+}
+
+#[test]
 fn without_a_figure_of_use_nobody_is_called_too_full() {
     let mut joint = joint();
     for window in 0..20 {
@@ -174,7 +221,7 @@ fn a_level_that_was_set_is_not_learnt() {
 
 #[test]
 fn without_an_objective_the_level_stays_and_nobody_speaks_of_requests() {
-    let config = JointConfig { has_objective: false, ..JointConfig::default() };
+    let config = JointConfig { objective: ObjectiveKind::None, ..JointConfig::default() };
     let mut joint = config.build().unwrap();
     let silent = Observation { latency: None, ..observation(0, 10, 0.7) };
     let words = words_of(&mut joint, &silent);
@@ -234,6 +281,22 @@ fn at_the_most_replicas_a_broken_objective_makes_them_larger() {
 }
 
 #[test]
+fn without_an_objective_use_makes_the_most_replicas_larger() {
+    let config =
+        JointConfig { objective: ObjectiveKind::None, max_replicas: 4, ..JointConfig::default() };
+    let proposal = config.build().unwrap().propose(&observation(0, 4, 1.5));
+    assert!((2.1..2.4).contains(&proposal.cpu_cores), "{}", proposal.cpu_cores);
+}
+
+#[test]
+fn a_peak_that_has_just_begun_is_not_sized_by_a_quiet_past() {
+    // An hour on a clock on which a day is a minute, then a look at a peak.
+    let used = |seconds| if seconds < 3500 { 0.1 } else { 0.6 };
+    let (_, cores) = after_an_hour(2, 20, |seconds| observation(seconds, 2, used(seconds)));
+    assert!(cores >= 0.6 / 0.7, "{cores}");
+}
+
+#[test]
 fn a_smaller_size_does_not_call_for_more_replicas() {
     // The two autoscalers by themselves fight over this one: the request shrinks, so the use
     // seems larger, so the number grows.
@@ -261,7 +324,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     check(FillConfig { comfortable: Fraction::from_percent(95), ..default }, "comfortable");
     check(FillConfig { cut: Fraction::ONE, ..default }, "cut");
     check(FillConfig { rise: SimDuration::ZERO, ..default }, "rise");
-    let relief = Some(ReliefConfig { most: 0.5, ..ReliefConfig::default() });
+    let relief = ReliefConfig { most: 0.5, ..ReliefConfig::default() };
     let refused = JointConfig { relief, ..JointConfig::default() }.build().unwrap_err();
     assert!(refused.to_string().contains("most of a relief"), "{refused}");
     assert!(

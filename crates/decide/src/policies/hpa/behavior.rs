@@ -181,13 +181,16 @@ impl BehaviorMemory {
         recommended: u32,
     ) -> u32 {
         let (up, down) = (behavior.up.stabilization, behavior.down.stabilization);
+        self.recommendations.forget(now, up.max(down));
         if self.recommendations.is_empty() {
-            // A fresh start has no history: the present number stands in for it.
+            // Nothing is known of the window, at a fresh start or after a silence that was longer:
+            // the present number stands in for it.
+            // Deviation: Kubernetes does so at a fresh start only, and goes down at once after a
+            // silence.
             self.recommendations.push(now, current);
         }
         let lowest = self.recommendations.within(now, up).fold(recommended, u32::min);
         let highest = self.recommendations.within(now, down).fold(recommended, u32::max);
-        self.recommendations.forget(now, up.max(down));
         self.recommendations.push(now, recommended);
         current.max(lowest).min(highest)
     }

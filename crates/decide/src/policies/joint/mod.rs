@@ -10,7 +10,7 @@
 //! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
 //! level is cut when replicas that are no fuller are slow, and rises slowly while those that
 //! are as full are fast. While the objective breaks and gets worse, the number follows latency
-//! up to double (`relief`), since use would tell too late.
+//! up to double (`relief`), since use would tell too late. What is too slow is not made smaller.
 
 mod fill;
 mod policy;
@@ -18,5 +18,5 @@ mod relief;
 mod size;
 
 pub use fill::FillConfig;
-pub use policy::{Joint, JointConfig};
+pub use policy::{Joint, JointConfig, ObjectiveKind};
 pub use relief::ReliefConfig;

@@ -11,18 +11,29 @@ use super::relief::{Relief, ReliefConfig};
 use super::size::{SizeInputs, choose};
 use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, Result};
 
+/// What the figure of the objective tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectiveKind {
+    /// There is none: the level of use stays where it begins.
+    None,
+    /// How long requests take: it shows at once when replicas are too full.
+    Latency,
+    /// How many are answered. It falls when fewer come, too, and never exceeds what comes: only of
+    /// replicas that are fuller than they may be does it tell anything, and no level is learnt.
+    Throughput,
+}
+
 /// Settings of [`Joint`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct JointConfig {
     /// How full replicas may be, where an objective is known.
     pub fill: FillConfig,
-    /// How many more there are at once when the objective breaks; none if its figure tells
-    /// nothing of a burst.
-    pub relief: Option<ReliefConfig>,
+    /// How many more there are at once when a latency breaks.
+    pub relief: ReliefConfig,
     /// A fixed level of CPU use in whole percent, for those who want one: nothing is learnt.
     pub fixed_fill: Option<u32>,
-    /// Whether there is an objective at all: without one the level stays where it begins.
-    pub has_objective: bool,
+    /// What the objective is.
+    pub objective: ObjectiveKind,
     /// Further metrics of the number; the one that asks for the most wins.
     pub metrics: Vec<HpaMetric>,
     /// Fewest replicas.
@@ -43,9 +54,9 @@ impl Default for JointConfig {
         behavior.down.stabilization = SimDuration::from_secs(60);
         Self {
             fill: FillConfig::default(),
-            relief: Some(ReliefConfig::default()),
+            relief: ReliefConfig::default(),
             fixed_fill: None,
-            has_objective: true,
+            objective: ObjectiveKind::Latency,
             metrics: Vec::new(),
             min_replicas: 1,
             max_replicas: u32::MAX,
@@ -59,7 +70,7 @@ impl JointConfig {
     /// Refuses what makes no sense.
     pub fn build(self) -> Result<Joint> {
         self.fill.validate()?;
-        self.relief.iter().try_for_each(ReliefConfig::validate)?;
+        self.relief.validate()?;
         if self.fixed_fill == Some(0) {
             return Err(Error::setting("fixed_fill", "at least 1 percent", 0));
         }
@@ -102,32 +113,51 @@ impl Joint {
     }
 
     /// What the objective says: how full replicas may be, and whether more are needed at once.
-    fn heed_objective(&mut self, obs: &Observation) -> (Vec<Reason>, Option<u32>) {
+    fn heed_objective(&mut self, obs: &Observation) -> Heeded {
         // The number is computed with whole percent, so that is what people read.
         let fill = |percent| Reason::Fill { level: Fraction::from_percent(percent) };
-        if !self.config.has_objective {
-            return (vec![Reason::NoObjective, fill(self.percent())], None);
+        let unheard = |reason, percent| Heeded {
+            reasons: vec![reason, fill(percent)],
+            at_once: None,
+            is_broken: false,
+        };
+        let objective = self.config.objective;
+        if objective == ObjectiveKind::None {
+            return unheard(Reason::NoObjective, self.percent());
         }
         let Some(latency) = obs.latency else {
-            return (vec![Reason::NoRequests, fill(self.percent())], None);
+            return unheard(Reason::NoRequests, self.percent());
         };
         let part = latency.seconds() / obs.slo.threshold().seconds();
+        let mut is_broken = part > 1.0;
         let mut relief = None;
         // Without a figure of use nobody knows whether replicas are too full.
         if let Some(used) = obs.mean_cpu_use() {
-            if self.config.fixed_fill.is_none() {
-                self.fill.observe(&self.config.fill, obs, part, used);
-                self.hpa.set_cpu_target(self.percent());
+            if objective == ObjectiveKind::Latency {
+                if self.config.fixed_fill.is_none() {
+                    self.fill.observe(&self.config.fill, obs, part, used);
+                    self.hpa.set_cpu_target(self.percent());
+                }
+                let used = used / self.fill().ratio();
+                relief = self.relief.observe(&self.config.relief, obs, part, used);
+            } else {
+                is_broken &= used > self.fill().ratio();
             }
-            let used = used / self.fill().ratio();
-            let config = self.config.relief.as_ref();
-            relief = config.and_then(|config| self.relief.observe(config, obs, part, used));
         }
         let mut reasons = vec![Reason::Latency { latency, slo: obs.slo }, fill(self.percent())];
-        let (least, why) = relief.unzip();
+        let (at_once, why) = relief.unzip();
         reasons.extend(why);
-        (reasons, least)
+        Heeded { reasons, at_once, is_broken }
     }
+}
+
+/// What the objective says of one look.
+struct Heeded {
+    reasons: Vec<Reason>,
+    /// Replicas that are needed at once.
+    at_once: Option<u32>,
+    /// Whether it is broken, and replicas may be why.
+    is_broken: bool,
 }
 
 impl Policy for Joint {
@@ -136,7 +166,7 @@ impl Policy for Joint {
     }
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
-        let (mut reasons, at_once) = self.heed_objective(obs);
+        let Heeded { mut reasons, at_once, is_broken } = self.heed_objective(obs);
         self.vpa.observe(obs);
         let use_of_one = self.vpa.cpu_use();
         let inputs = SizeInputs {
@@ -144,17 +174,29 @@ impl Policy for Joint {
             use_of_one: use_of_one.as_ref(),
             fill: self.fill().ratio(),
             replicas: &self.replicas,
+            is_broken,
+            has_objective: self.config.objective != ObjectiveKind::None,
         };
         let (cpu_cores, why) = choose(&inputs);
         reasons.extend(why);
-        let (memory_bytes, why) = self.vpa.memory_target(obs);
+        let (mut memory_bytes, why) = self.vpa.memory_target(obs);
         reasons.extend(why);
+        let present = &obs.allocation;
+        let mut least = at_once;
+        // Whatever is to blame, what is too slow is not made smaller.
+        if is_broken {
+            least = least.max(Some(present.replicas));
+            memory_bytes = memory_bytes.max(present.memory.bytes() as f64);
+        }
         // The number is asked for replicas of the size that is about to be.
-        let cpu = Millicores::from_cores(cpu_cores).unwrap_or(obs.allocation.cpu);
-        let resized =
-            Observation { allocation: Allocation { cpu, ..obs.allocation }, ..obs.clone() };
-        let number = self.hpa.propose_at_least(&resized, at_once);
+        let cpu = Millicores::from_cores(cpu_cores).unwrap_or(present.cpu);
+        let resized = Observation { allocation: Allocation { cpu, ..*present }, ..obs.clone() };
+        let number = self.hpa.propose_at_least(&resized, least);
+        let asked = number.reasons.iter().filter_map(Reason::replicas_asked_for).max();
         reasons.extend(number.reasons);
+        if is_broken && asked.is_some_and(|asked| asked < present.replicas) {
+            reasons.push(Reason::NotWhileBroken);
+        }
         Proposal { replicas: number.replicas, cpu_cores, memory_bytes, reasons }
     }
 }

@@ -51,7 +51,7 @@ pub(super) enum Relief {
     Broken {
         /// Replicas that served when it did.
         serving: u32,
-        /// Latency at its worst since, as a part of the threshold.
+        /// Latency at its worst that was answered, as a part of the threshold.
         worst: f64,
         /// Replicas that were asked for and have not been given yet; zero if there are none.
         owed: u32,
@@ -80,10 +80,13 @@ impl Relief {
             Self::Broken { serving, worst, owed } => (serving, worst, owed),
         };
         let mut asked = if owed > current { owed } else { 0 };
+        let mut worst = worst;
+        // Use may be of the time before the burst: what it does not bear out now counts later.
         if part > worst && used >= config.least_use.ratio() {
             asked = asked.max((f64::from(serving) * part.min(config.most)).ceil() as u32);
+            worst = part;
         }
-        *self = Self::Broken { serving, worst: worst.max(part), owed: asked };
+        *self = Self::Broken { serving, worst, owed: asked };
         (asked > current).then_some((asked, Reason::Relief { replicas: asked }))
     }
 }

@@ -17,25 +17,32 @@ pub(super) struct SizeInputs<'a> {
     pub(super) fill: f64,
     /// Bounds of the number of replicas.
     pub(super) replicas: &'a Bounds<u32>,
+    /// Whether the objective is broken.
+    pub(super) is_broken: bool,
+    /// Whether there is an objective.
+    pub(super) has_objective: bool,
 }
 
 /// The size in cores, and why it changes or stays; nothing is said of what is not known.
 pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
-    let SizeInputs { obs, use_of_one, fill, replicas } = *inputs;
+    let SizeInputs { obs, use_of_one, fill, replicas, is_broken, has_objective } = *inputs;
     let size = obs.allocation.cpu.cores();
     let current = obs.allocation.replicas;
-    let is_broken = obs.latency.is_some_and(|latency| latency > obs.slo.threshold());
     let Some(range) = use_of_one else { return (size, None) };
-    // The history says what one replica uses; at this size it would be as full as it may be.
-    let fitting = range.target / fill;
+    // A history of hours does not know of a peak that has just begun.
+    let used = obs.mean_cpu_use().map_or(0.0, |part| part * size);
+    // At this size a replica would be as full as it may be.
+    let fitting = range.target.max(used) / fill;
+    let surely_fitting = range.upper.max(used) / fill;
     let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
     let change =
         || (fitting, Some(Reason::SizedAtLimit { replicas: current, size: amount(fitting) }));
-    if current >= replicas.high() && is_broken {
-        return if fitting > size { change() } else { (size, None) };
+    if current >= replicas.high() && fitting > size {
+        // An objective that is kept needs no larger replicas, however full they are.
+        return if is_broken || !has_objective { change() } else { (size, None) };
     }
     if current <= replicas.low() && !is_broken && fitting < size {
-        if range.upper / fill < size {
+        if surely_fitting < size {
             return change();
         }
         let (size_now, would_do) = (amount(size), amount(fitting));
