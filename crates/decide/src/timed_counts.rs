@@ -40,11 +40,6 @@ impl TimedCounts {
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
     }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.is_empty()
-    }
 }
 
 impl Persist for TimedCounts {

@@ -84,7 +84,7 @@ impl About<'_> {
             selector: Some(standing.scaled.selector.clone()),
             current_replicas: Some(standing.scaled.replicas),
             desired_replicas: Some(applied.replicas),
-            recommendation: Some(recommendation(outcome)),
+            recommendation: Some(recommendation(plan, outcome)),
             alternatives: Some(alternatives(outcome)),
             current_metrics: measured(plan, inputs),
             decisions: self.decisions(plan, outcome),
@@ -255,23 +255,32 @@ fn amounts((cpu, memory): (Millicores, Bytes)) -> ResourceAmounts {
     ResourceAmounts { cpu: Some(cpu_quantity(cpu)), memory: Some(memory_quantity(memory)) }
 }
 
-fn recommendation(outcome: &Outcome) -> Recommendation {
-    let container_recommendations = outcome
-        .containers
-        .iter()
-        .map(|(name, &target)| {
-            let (low, high) = tolerated(target);
-            let uncapped = outcome.uncapped_containers.get(name).copied().unwrap_or(target);
-            ContainerRecommendation {
-                container_name: name.clone(),
-                target: amounts(target),
-                lower_bound: amounts(low),
-                upper_bound: amounts(high),
-                uncapped_target: amounts(uncapped),
+/// What containers should have. Of what is not sized nothing is said: whoever carries it out would
+/// hold pods to what they had when their template said something else.
+fn recommendation(plan: &Plan, outcome: &Outcome) -> Recommendation {
+    let recommend = |(name, &target): (&String, &(Millicores, Bytes))| {
+        let sized = plan.container(name);
+        let of_sized = |size: (Millicores, Bytes)| {
+            let ResourceAmounts { cpu, memory } = amounts(size);
+            ResourceAmounts {
+                cpu: cpu.filter(|_| sized.cpu.is_some()),
+                memory: memory.filter(|_| sized.memory.is_some()),
             }
-        })
-        .collect();
-    Recommendation { container_recommendations }
+        };
+        let (low, high) = tolerated(target);
+        let uncapped = outcome.uncapped_containers.get(name).copied().unwrap_or(target);
+        let recommendation = ContainerRecommendation {
+            container_name: name.clone(),
+            target: of_sized(target),
+            lower_bound: of_sized(low),
+            upper_bound: of_sized(high),
+            uncapped_target: of_sized(uncapped),
+        };
+        (sized.cpu.is_some() || sized.memory.is_some()).then_some(recommendation)
+    };
+    Recommendation {
+        container_recommendations: outcome.containers.iter().filter_map(recommend).collect(),
+    }
 }
 
 fn alternatives(outcome: &Outcome) -> Alternatives {

@@ -1,5 +1,6 @@
-//! A change downwards after which the objective broke is taken back, once, and nothing goes
-//! down for a while.
+//! A step down after which the objective broke is taken back, once, and nothing goes down for a
+//! while. A step is what happened to the pods: what was only decided, and a maintenance window or
+//! a pause held back, has hurt nobody.
 
 use homeostat_core::{Bytes, Millicores};
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
@@ -46,87 +47,138 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// The change that is watched.
+/// What the breaker is shown of a look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Look<'a> {
+    /// When it is.
+    pub now: SimTime,
+    /// Whether the objective is kept; none if it is not known, which is no reason to take
+    /// anything back.
+    pub is_kept: Option<bool>,
+    /// What pods have, mean over them.
+    pub present: &'a Allocation,
+    /// What the change goes from.
+    pub from: &'a Allocation,
+    /// What it goes to.
+    pub to: &'a Allocation,
+}
+
+/// Replicas, millicores and bytes.
+type Amounts = [u64; 3];
+
+/// What went down, and what is done about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Breaker {
-    /// When the last step down was, and what there was before it.
-    watched: Option<(SimTime, Allocation)>,
-    hold_until: Option<SimTime>,
+    /// The last look: when, what there was, and whether the objective was kept.
+    last: Option<(SimTime, Amounts, bool)>,
+    /// Of each amount, when it last went down and what it was before.
+    watched: [Option<(SimTime, u64)>; 3],
+    /// Until when nothing goes down, and what there is at least meanwhile.
+    hold: Option<(SimTime, Amounts)>,
 }
 
 impl Breaker {
-    /// What is left of a change from `from` to `to`. `is_kept` says whether the objective is
-    /// kept; none if it is not known, which is no reason to take anything back.
+    /// What is left of a change.
     pub fn review(
         &mut self,
         config: &BreakerConfig,
-        now: SimTime,
-        is_kept: Option<bool>,
-        from: &Allocation,
-        to: &Allocation,
+        look: &Look<'_>,
     ) -> (Allocation, Option<Broken>) {
+        let Look { now, is_kept, present, from, to } = *look;
         self.forget(config, now);
+        self.note(amounts(present), now);
+        self.last = Some((now, amounts(present), is_kept == Some(true)));
+        let latest = self.watched.iter().flatten().map(|(at, _)| *at).max();
+        let wanted = largest(amounts(from), amounts(to));
         if is_kept == Some(false)
-            && let Some((at, before)) = self.watched.take()
+            && let Some(at) = latest
         {
-            self.hold_until = Some(now + config.hold);
+            let before = self.watched.map(|watched| watched.map_or(0, |(_, before)| before));
+            self.watched = [None; 3];
+            self.hold = Some((now + config.hold, before));
             let after = now.saturating_since(at);
-            return (largest(&largest(from, to), &before), Some(Broken::TakenBack { after }));
+            return (allocation(largest(wanted, before)), Some(Broken::TakenBack { after }));
         }
-        if let Some(until) = self.hold_until {
-            let held = largest(from, to);
-            let remaining = until.saturating_since(now);
-            return (held, (held != *to).then_some(Broken::Held { remaining }));
+        let Some((until, before)) = self.hold else { return (*to, None) };
+        let held = allocation(largest(wanted, before));
+        let remaining = until.saturating_since(now);
+        (held, (held != *to).then_some(Broken::Held { remaining }))
+    }
+
+    /// Begins to watch what went down since the last look. A step from a broken objective cannot
+    /// be blamed for breaking it.
+    fn note(&mut self, present: Amounts, now: SimTime) {
+        let Some((_, last, true)) = self.last else { return };
+        for (place, watched) in self.watched.iter_mut().enumerate() {
+            // A mean is rounded.
+            if present[place] as f64 >= last[place] as f64 * 0.99 {
+                continue;
+            }
+            let before = watched.map_or(0, |(_, before)| before);
+            *watched = Some((now, before.max(last[place])));
         }
-        let goes_down = largest(from, to) != *to;
-        // A step that goes on from a broken objective cannot be blamed for breaking it.
-        if goes_down && is_kept == Some(true) && config.watch > SimDuration::ZERO {
-            let before = self.watched.map_or(*from, |(_, before)| largest(&before, from));
-            self.watched = Some((now, before));
-        }
-        (*to, None)
     }
 
     fn forget(&mut self, config: &BreakerConfig, now: SimTime) {
-        self.watched = self.watched.filter(|(at, _)| now <= *at + config.watch);
-        self.hold_until = self.hold_until.filter(|until| now < *until);
+        let is_watched = |at: SimTime| now <= at + config.watch;
+        let watches = config.watch > SimDuration::ZERO;
+        self.last = self.last.filter(|(at, ..)| watches && is_watched(*at));
+        self.watched = self.watched.map(|watched| watched.filter(|(at, _)| is_watched(*at)));
+        self.hold = self.hold.filter(|(until, _)| now < *until);
     }
 }
 
-fn largest(a: &Allocation, b: &Allocation) -> Allocation {
+fn amounts(allocation: &Allocation) -> Amounts {
+    let Allocation { replicas, cpu, memory } = *allocation;
+    [replicas.into(), cpu.millicores(), memory.bytes()]
+}
+
+fn allocation([replicas, millicores, bytes]: Amounts) -> Allocation {
     Allocation {
-        replicas: a.replicas.max(b.replicas),
-        cpu: a.cpu.max(b.cpu),
-        memory: a.memory.max(b.memory),
+        replicas: u32::try_from(replicas).unwrap_or(u32::MAX),
+        cpu: Millicores::new(millicores),
+        memory: Bytes::new(bytes),
     }
+}
+
+fn largest(a: Amounts, b: Amounts) -> Amounts {
+    std::array::from_fn(|place| a[place].max(b[place]))
 }
 
 impl Persist for Breaker {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let watched = self.watched.map(|(at, before)| {
-            let Allocation { replicas, cpu, memory } = before;
-            [at.nanos(), replicas.into(), cpu.millicores(), memory.bytes()]
+        let last = self.last.map(|(at, [replicas, millicores, bytes], kept)| {
+            [at.nanos(), replicas, millicores, bytes, u64::from(kept)]
         });
-        out.put_u64(&format!("{name}/watched"), watched.into_iter().flatten().collect::<Vec<_>>());
-        let until = self.hold_until.map(SimTime::nanos);
-        out.put_u64(&format!("{name}/hold_until"), until.into_iter().collect::<Vec<_>>());
+        out.put_u64(&format!("{name}/last"), last.into_iter().flatten().collect::<Vec<_>>());
+        // Nothing goes down from zero, so zero before stands for none.
+        let watched =
+            self.watched.map(|watched| watched.map_or([0, 0], |(at, before)| [at.nanos(), before]));
+        out.put_u64(&format!("{name}/watched"), watched.concat());
+        let hold = self.hold.map(|(until, [replicas, millicores, bytes])| {
+            [until.nanos(), replicas, millicores, bytes]
+        });
+        out.put_u64(&format!("{name}/hold"), hold.into_iter().flatten().collect::<Vec<_>>());
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        let watched = from.any_u64s(&format!("{name}/watched"))?;
-        self.watched = match watched {
-            [at, replicas, millicores, bytes] => Some((
-                SimTime::from_nanos(*at),
-                Allocation {
-                    replicas: u32::try_from(*replicas).unwrap_or(u32::MAX),
-                    cpu: Millicores::new(*millicores),
-                    memory: Bytes::new(*bytes),
-                },
-            )),
+        self.last = match *from.any_u64s(&format!("{name}/last"))? {
+            [at, replicas, millicores, bytes, kept] => {
+                Some((SimTime::from_nanos(at), [replicas, millicores, bytes], kept != 0))
+            }
             _ => None,
         };
-        let until = from.any_u64s(&format!("{name}/hold_until"))?;
-        self.hold_until = until.first().copied().map(SimTime::from_nanos);
+        let watched = from.u64s(&format!("{name}/watched"), 6)?;
+        self.watched = std::array::from_fn(|place| match watched[2 * place..2 * place + 2] {
+            [at, before] if before > 0 => Some((SimTime::from_nanos(at), before)),
+            _ => None,
+        });
+        self.hold = match *from.any_u64s(&format!("{name}/hold"))? {
+            [until, replicas, millicores, bytes] => {
+                Some((SimTime::from_nanos(until), [replicas, millicores, bytes]))
+            }
+            _ => None,
+        };
         Ok(())
     }
 }
@@ -146,10 +198,20 @@ mod tests {
         SimTime::ZERO + SimDuration::from_secs(seconds)
     }
 
+    /// Reviews a step from what pods have, and says what is left of it.
+    fn step(
+        breaker: &mut Breaker,
+        seconds: u64,
+        is_kept: Option<bool>,
+        from: &Allocation,
+        to: &Allocation,
+    ) -> (Allocation, Option<Broken>) {
+        breaker.review(&CONFIG, &Look { now: at(seconds), is_kept, present: from, from, to })
+    }
+
     /// Reviews a step and says how many replicas are left of it.
     fn review(breaker: &mut Breaker, seconds: u64, is_kept: bool, from: u32, to: u32) -> u32 {
-        let (from, to) = (replicas(from), replicas(to));
-        breaker.review(&CONFIG, at(seconds), Some(is_kept), &from, &to).0.replicas
+        step(breaker, seconds, Some(is_kept), &replicas(from), &replicas(to)).0.replicas
     }
 
     #[test]
@@ -175,8 +237,37 @@ mod tests {
     fn silence_about_the_objective_takes_nothing_back() {
         let mut breaker = Breaker::default();
         assert_eq!(review(&mut breaker, 0, true, 8, 5), 5);
-        let (kept, why) = breaker.review(&CONFIG, at(60), None, &replicas(5), &replicas(5));
+        let (kept, why) = step(&mut breaker, 60, None, &replicas(5), &replicas(5));
         assert_eq!((kept, why), (replicas(5), None));
+    }
+
+    #[test]
+    fn a_step_that_was_decided_and_never_taken_is_not_blamed() {
+        let mut breaker = Breaker::default();
+        for look in 0..100 {
+            assert_eq!(review(&mut breaker, look * 15, true, 8, 5), 5);
+        }
+        assert_eq!(review(&mut breaker, 1500, false, 8, 8), 8);
+        assert_eq!(review(&mut breaker, 1515, true, 8, 5), 5);
+    }
+
+    #[test]
+    fn a_size_that_is_taken_back_stays_so_until_every_pod_has_it() {
+        let mut breaker = Breaker::default();
+        let size = |millicores| Allocation { cpu: Millicores::new(millicores), ..replicas(4) };
+        step(&mut breaker, 0, Some(true), &size(500), &size(300));
+        step(&mut breaker, 60, Some(true), &size(300), &size(300));
+        let (left, why) = step(&mut breaker, 75, Some(false), &size(300), &size(300));
+        assert_eq!(left, size(500));
+        assert!(matches!(why, Some(Broken::TakenBack { .. })));
+        // Pods have not got it yet, and the recommender sees nothing wrong with what they have.
+        for seconds in [90, 600, 1800] {
+            assert_eq!(
+                step(&mut breaker, seconds, Some(true), &size(300), &size(300)).0,
+                size(500)
+            );
+        }
+        assert_eq!(step(&mut breaker, 75 + 1800, Some(true), &size(500), &size(300)).0, size(300));
     }
 
     #[test]

@@ -5,6 +5,6 @@ mod breaker;
 mod canary;
 mod pause;
 
-pub use breaker::{Breaker, BreakerConfig, Broken};
+pub use breaker::{Breaker, BreakerConfig, Broken, Look};
 pub use canary::{Canary, CanaryStep};
 pub use pause::{PAUSE_ANNOTATION, Pause, UnknownPause};

@@ -35,20 +35,21 @@ impl Pause {
         }
     }
 
+    /// What is left of a change of one amount.
+    pub fn limit_amount<T: Ord>(self, from: T, to: T) -> T {
+        match self {
+            Self::All => from,
+            Self::In => to.max(from),
+            Self::Out => to.min(from),
+        }
+    }
+
     /// What is left of a change.
     pub fn limit(self, from: &Allocation, to: &Allocation) -> Allocation {
-        match self {
-            Self::All => *from,
-            Self::In => Allocation {
-                replicas: to.replicas.max(from.replicas),
-                cpu: to.cpu.max(from.cpu),
-                memory: to.memory.max(from.memory),
-            },
-            Self::Out => Allocation {
-                replicas: to.replicas.min(from.replicas),
-                cpu: to.cpu.min(from.cpu),
-                memory: to.memory.min(from.memory),
-            },
+        Allocation {
+            replicas: self.limit_amount(from.replicas, to.replicas),
+            cpu: self.limit_amount(from.cpu, to.cpu),
+            memory: self.limit_amount(from.memory, to.memory),
         }
     }
 }

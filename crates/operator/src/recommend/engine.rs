@@ -1,23 +1,27 @@
 //! One object's recommender with everything that it remembers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_core::{
     Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimTime, Snapshot,
 };
 use homeostat_decide::{
     Allocation, AllocationBounds, Decision, Features, GuardrailMemory, Guardrails,
-    GuardrailsConfig, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, Observation, Policy,
-    Proposal, Reason, ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig, decide,
+    GuardrailsConfig, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, ObjectiveKind,
+    Observation, Policy, Proposal, Reason, ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig,
+    decide,
 };
 
-use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
-use super::split::{ContainerShare, split};
+use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs, Sizes};
+use super::split::{ContainerShare, Division};
 use super::words::in_words;
 use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
-use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Pause};
+use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Look, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
+
+/// No step adds more than the larger of a doubling and four pods.
+const STEP_UP: ReplicaStep = ReplicaStep { absolute: 4, relative: Fraction::ONE };
 
 /// What an object should have, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +75,8 @@ pub struct Engine {
     vpa: Vpa,
     /// The history of each container, to divide a pod by.
     containers: BTreeMap<String, Vpa>,
+    /// What containers were last told to have; empty before that, and where nothing is done.
+    heading: Sizes,
     /// What a learner is shown.
     features: Option<Features>,
     /// What a learner did last.
@@ -113,6 +119,7 @@ impl Engine {
             hpa: hpa.build()?,
             vpa: VpaConfig::default().build()?,
             containers: BTreeMap::new(),
+            heading: Sizes::new(),
             features: None,
             last_action: LastAction::default(),
             plan,
@@ -126,7 +133,7 @@ impl Engine {
 
     /// What a learner is shown before it advises; none while there are no pods to learn from.
     pub fn show(&mut self, inputs: &Inputs) -> Option<Moment> {
-        let from = inputs.allocation()?;
+        let (from, _) = self.present(inputs)?;
         let judged = inputs.judge(&self.plan, &self.trust);
         let obs = judged.observation(inputs, &self.plan, from);
         let bounds = self.guardrails(inputs).config().bounds;
@@ -144,7 +151,7 @@ impl Engine {
         pause: Option<Pause>,
         advice: Option<&Advice>,
     ) -> Option<Outcome> {
-        let from = inputs.allocation()?;
+        let (from, sizes) = self.present(inputs)?;
         let mut judged = inputs.judge(&self.plan, &self.trust);
         let zero = self.sudden_zero.judge(inputs.now, self.trust.hold, judged.uses_no_cpu());
         judged.use_problems.extend(zero.map(|problem| ("cpu".to_owned(), problem)));
@@ -184,16 +191,24 @@ impl Engine {
         let (watch, hold) = self.plan.breaker;
         let mut is_reverted = false;
         // What is only recommended cannot have hurt anybody.
-        if matches!(self.plan.mode, Mode::Auto | Mode::Canary) {
+        let acts = matches!(self.plan.mode, Mode::Auto | Mode::Canary);
+        let is_kept_by_pods = is_kept.filter(|&kept| kept || self.may_be_why(&obs));
+        if acts {
             let breaker = BreakerConfig { watch, hold };
-            let (left, why) = self.breaker.review(&breaker, inputs.now, is_kept, &from, &applied);
+            let present = &inputs.allocation()?;
+            let (now, is_kept) = (inputs.now, is_kept_by_pods);
+            let look = Look { now, is_kept, present, from: &from, to: &applied };
+            let (left, why) = self.breaker.review(&breaker, &look);
             is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
             reasons.extend(why.map(|why| why.to_string()));
-            applied = guardrails.config().bounds.clamp(&left);
+            // What is given back comes no faster than anything else.
+            let most = (from.replicas + STEP_UP.absolute).max(from.replicas.saturating_mul(2));
+            let replicas = left.replicas.min(most.max(applied.replicas));
+            applied = guardrails.config().bounds.clamp(&Allocation { replicas, ..left });
         }
         if self.plan.mode == Mode::Canary {
             let (left, why) =
-                self.canary.limit(self.plan.canary, inputs.now, is_kept, &from, &applied);
+                self.canary.limit(self.plan.canary, inputs.now, is_kept_by_pods, &from, &applied);
             reasons.extend(why.map(|why| why.to_string()));
             applied = left;
         }
@@ -206,9 +221,16 @@ impl Engine {
         }
         let is_limited = applied != decision.proposed;
         decision.applied = applied;
-        let shares = self.shares(inputs);
-        let containers = split(&self.plan, &applied, &shares, true);
-        let uncapped_containers = split(&self.plan, &decision.proposed, &shares, false);
+        let shares = self.shares(&sizes);
+        let plan = &self.plan;
+        let may_move = trust == Trust::Full && pause.is_none();
+        let division =
+            Division { plan, from: &from, to: &applied, may_move, pause, is_bounded: true };
+        let containers = division.split(&shares);
+        let (to, pause) = (&decision.proposed, None);
+        let uncapped = Division { to, may_move: true, pause, is_bounded: false, ..division };
+        let uncapped_containers = uncapped.split(&shares);
+        self.heading = if acts { containers.clone() } else { Sizes::new() };
         Some(Outcome {
             decision,
             reasons,
@@ -223,6 +245,31 @@ impl Engine {
             is_reverted,
             absence,
         })
+    }
+
+    /// What a pod and its containers have; none without pods. Pods are changed one by one: while
+    /// they differ and some have what they were told to have, that is what counts. A decision that
+    /// went by their mean would find it near enough half-way, and change those again that have
+    /// changed already.
+    fn present(&self, inputs: &Inputs) -> Option<(Allocation, Sizes)> {
+        let mean = inputs.allocation()?;
+        let first = inputs.sizes().next()?;
+        let differ = inputs.sizes().any(|sizes| !are_near(&sizes, &first));
+        if !differ || !inputs.sizes().any(|sizes| are_near(&sizes, &self.heading)) {
+            return Some((mean, first));
+        }
+        let cpu = self.heading.values().map(|(cpu, _)| cpu.millicores()).sum();
+        let memory = self.heading.values().map(|(_, memory)| memory.bytes()).sum();
+        let (cpu, memory) = (Millicores::new(cpu), Bytes::new(memory));
+        Some((Allocation { cpu, memory, ..mean }, self.heading.clone()))
+    }
+
+    /// Whether pods may be why the objective is broken. A throughput falls as well when fewer
+    /// requests come, and then pods have little to do.
+    fn may_be_why(&self, obs: &Observation) -> bool {
+        const BUSY: f64 = 0.5;
+        let is_throughput = matches!(self.plan.goal, Some(Goal::Throughput { .. }));
+        !is_throughput || obs.mean_cpu_use().is_some_and(|used| used >= BUSY)
     }
 
     /// What Kubernetes' two autoscalers would do, each by itself.
@@ -265,10 +312,9 @@ impl Engine {
             cpu: at_least_one(cpu, Millicores::new),
             memory: at_least_one(memory, Bytes::new),
         };
-        let double = ReplicaStep { absolute: 4, relative: Fraction::ONE };
         let half = ReplicaStep { absolute: 1, relative: Fraction::from_percent(50) };
         let config = GuardrailsConfig {
-            replica_step: Step { up: Some(double), down: Some(half) },
+            replica_step: Step { up: Some(STEP_UP), down: Some(half) },
             ..GuardrailsConfig::bounds_only(bounds)
         };
         config.build().expect("bounds above zero and steps above zero")
@@ -303,20 +349,17 @@ impl Engine {
         }
     }
 
-    fn shares(&self, inputs: &Inputs) -> BTreeMap<String, ContainerShare> {
-        let containers = inputs.pods.first().map_or(&[][..], |pod| &pod.containers);
-        let share = |container: &ContainerInputs| {
-            let history = self.containers.get(&container.name);
-            let need = history.map_or((None, None), Vpa::need);
-            let share = ContainerShare {
-                cpu_request: container.cpu_request,
-                memory_request: container.memory_request,
-                cpu_need: need.0,
-                memory_need: need.1,
-            };
-            (container.name.clone(), share)
+    fn shares(&self, sizes: &Sizes) -> BTreeMap<String, ContainerShare> {
+        let share = |(name, &(cpu_request, memory_request)): (&String, &(Millicores, Bytes))| {
+            let history = self.containers.get(name);
+            let (cpu_need, memory_need) = history.map_or((None, None), Vpa::need);
+            let is_outside = history
+                .map_or((false, false), |history| history.is_outside(cpu_request, memory_request));
+            let share =
+                ContainerShare { cpu_request, memory_request, cpu_need, memory_need, is_outside };
+            (name.clone(), share)
         };
-        containers.iter().map(share).collect()
+        sizes.iter().map(share).collect()
     }
 }
 
@@ -414,6 +457,9 @@ impl Persist for Engine {
         for (container, history) in &self.containers {
             history.save(&format!("{name}/containers/{container}"), out);
         }
+        for (container, (cpu, memory)) in &self.heading {
+            out.put_u64(&format!("{name}/heading/{container}"), [cpu.millicores(), memory.bytes()]);
+        }
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
@@ -425,17 +471,22 @@ impl Persist for Engine {
         self.canary.load(&format!("{name}/canary"), from)?;
         self.hpa.load(&format!("{name}/hpa"), from)?;
         self.vpa.load(&format!("{name}/vpa"), from)?;
+        let names_below = |prefix: &str| -> BTreeSet<String> {
+            let names = from.iter().filter_map(|(array, _)| array.strip_prefix(prefix));
+            names.filter_map(|name| name.split('/').next()).map(str::to_owned).collect()
+        };
         let prefix = format!("{name}/containers/");
-        let names: std::collections::BTreeSet<String> = from
-            .iter()
-            .filter_map(|(array, _)| array.strip_prefix(&prefix)?.split('/').next())
-            .map(str::to_owned)
-            .collect();
         self.containers.clear();
-        for container in names {
+        for container in names_below(&prefix) {
             let mut history = container_history();
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
+        }
+        let prefix = format!("{name}/heading/");
+        self.heading.clear();
+        for container in names_below(&prefix) {
+            let size = from.u64s(&format!("{prefix}{container}"), 2)?;
+            self.heading.insert(container, (Millicores::new(size[0]), Bytes::new(size[1])));
         }
         Ok(())
     }
@@ -470,15 +521,29 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     let default = JointConfig::default();
     JointConfig {
         fixed_fill,
-        has_objective: plan.goal.is_some(),
-        // A throughput that falls may as well be a night: more pods would not bring it back.
-        relief: default.relief.filter(|_| !matches!(plan.goal, Some(Goal::Throughput { .. }))),
+        objective: match plan.goal {
+            None => ObjectiveKind::None,
+            Some(Goal::Latency { .. }) => ObjectiveKind::Latency,
+            Some(Goal::Throughput { .. }) => ObjectiveKind::Throughput,
+        },
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),
         behavior: plan.behavior.clone().unwrap_or(default.behavior),
         ..default
     }
+}
+
+/// Whether two pods have nearly the same: quantities are rounded when they are written.
+fn are_near(a: &Sizes, b: &Sizes) -> bool {
+    let is_near = |a: u64, b: u64| a.abs_diff(b) as f64 <= 0.05 * a.max(b) as f64;
+    a.len() == b.len()
+        && a.iter().all(|(name, (cpu, memory))| {
+            b.get(name).is_some_and(|(other_cpu, other_memory)| {
+                is_near(cpu.millicores(), other_cpu.millicores())
+                    && is_near(memory.bytes(), other_memory.bytes())
+            })
+        })
 }
 
 /// Bounds without zero: a pod without CPU or memory would never answer.
@@ -488,3 +553,6 @@ fn at_least_one<T: Copy + PartialOrd + std::fmt::Display>(
 ) -> Bounds<T> {
     Bounds::try_new(unit(low.max(1)), unit(high.max(low).max(1))).expect("low is not above high")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What a controller knows of a workload at one moment.
 
+use std::collections::BTreeMap;
+
 use homeostat_core::{Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
 use homeostat_decide::{Allocation, Observation, ReplicaSample};
 
@@ -54,6 +56,9 @@ pub struct ContainerInputs {
     /// Bytes that it uses.
     pub memory: Option<Reading>,
 }
+
+/// CPU and memory of containers by their names.
+pub(super) type Sizes = BTreeMap<String, (Millicores, Bytes)>;
 
 /// Inputs of which every number was judged.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,6 +155,14 @@ impl Inputs {
             use_problems.push(("memory".to_owned(), Problem::Contradictory { why }));
         }
         Judged { use_problems, other_problems, pods, objective, queries }
+    }
+
+    /// What the containers of each pod request.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = Sizes> + '_ {
+        let size = |container: &ContainerInputs| {
+            (container.name.clone(), (container.cpu_request, container.memory_request))
+        };
+        self.pods.iter().map(move |pod| pod.containers.iter().map(size).collect())
     }
 
     /// What a pod requests now, mean over the pods; none without pods.

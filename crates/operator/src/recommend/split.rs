@@ -6,6 +6,7 @@ use homeostat_core::{Bounds, Bytes, Millicores};
 use homeostat_decide::Allocation;
 
 use crate::api::Plan;
+use crate::guard::Pause;
 
 /// What one container has and uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,64 +19,109 @@ pub(super) struct ContainerShare {
     pub(super) cpu_need: Option<f64>,
     /// Bytes that its history asks for; none without one.
     pub(super) memory_need: Option<f64>,
+    /// Whether its history does not leave its request of CPU, or of memory, alone.
+    pub(super) is_outside: (bool, bool),
 }
 
-/// What each container should request: in proportion to its own need, inside its own bounds
-/// if `is_bounded`. Containers that are not sized keep what they have.
-pub(super) fn split(
-    plan: &Plan,
-    pod: &Allocation,
-    containers: &BTreeMap<String, ContainerShare>,
-    is_bounded: bool,
-) -> BTreeMap<String, (Millicores, Bytes)> {
-    let parts = |total: u64,
-                 bounds: fn(&Plan, &str) -> Option<Bounds<u64>>,
-                 share: fn(&ContainerShare) -> (u64, f64)| {
-        let fixed: u64 = containers
-            .iter()
-            .filter(|(name, _)| bounds(plan, name).is_none())
-            .map(|(_, container)| share(container).0)
-            .sum();
-        let free = total.saturating_sub(fixed) as f64;
-        let needs: f64 = containers
-            .iter()
-            .filter(|(name, _)| bounds(plan, name).is_some())
-            .map(|(_, container)| share(container).1)
-            .sum();
-        let part = |(name, container): (&String, &ContainerShare)| {
-            let (request, need) = share(container);
-            match bounds(plan, name) {
-                Some(bounds) if needs > 0.0 => {
-                    let part = (free * need / needs).round() as u64;
-                    if is_bounded { bounds.clamp(part) } else { part }
-                }
-                _ => request,
-            }
-        };
-        containers.iter().map(part).collect::<Vec<_>>()
-    };
-    let cpu = parts(
-        pod.cpu.millicores(),
-        |plan, name| {
-            let bounds = plan.container(name).cpu?;
-            Bounds::try_new(bounds.low().millicores(), bounds.high().millicores()).ok()
-        },
-        |share| {
+/// How a pod is divided.
+pub(super) struct Division<'a> {
+    pub(super) plan: &'a Plan,
+    /// What the pod has.
+    pub(super) from: &'a Allocation,
+    /// What it is to have.
+    pub(super) to: &'a Allocation,
+    /// Whether a pod whose size stays may be divided anew.
+    pub(super) may_move: bool,
+    /// What people paused.
+    pub(super) pause: Option<Pause>,
+    /// Whether the containers' own bounds hold.
+    pub(super) is_bounded: bool,
+}
+
+/// A pod whose size stays is divided anew only if that moves a request by a tenth: each change
+/// costs a restart.
+const WORTH_IT: f64 = 0.1;
+
+/// One resource of one container.
+struct Part {
+    request: u64,
+    need: f64,
+    is_outside: bool,
+    /// None if it is not sized.
+    bounds: Option<Bounds<u64>>,
+}
+
+impl Division<'_> {
+    /// What each container should request. While the size of the pod stays, containers keep what
+    /// they have, unless the history of one does not leave it alone; else they get parts in
+    /// proportion to their needs. Containers that are not sized keep what they have.
+    pub(super) fn split(
+        &self,
+        containers: &BTreeMap<String, ContainerShare>,
+    ) -> BTreeMap<String, (Millicores, Bytes)> {
+        let cpu = containers.iter().map(|(name, share)| {
             let request = share.cpu_request.millicores();
-            (request, share.cpu_need.map_or(request as f64, |cores| cores * 1e3))
-        },
-    );
-    let memory = parts(
-        pod.memory.bytes(),
-        |plan, name| {
-            let bounds = plan.container(name).memory?;
-            Bounds::try_new(bounds.low().bytes(), bounds.high().bytes()).ok()
-        },
-        |share| {
+            let bounds = self.plan.container(name).cpu;
+            Part {
+                request,
+                need: share.cpu_need.map_or(request as f64, |cores| cores * 1e3),
+                is_outside: share.is_outside.0,
+                bounds: bounds.map(|bounds| in_numbers(&bounds, Millicores::millicores)),
+            }
+        });
+        let memory = containers.iter().map(|(name, share)| {
             let request = share.memory_request.bytes();
-            (request, share.memory_need.unwrap_or(request as f64))
-        },
-    );
-    let sizes = cpu.into_iter().map(Millicores::new).zip(memory.into_iter().map(Bytes::new));
-    containers.keys().cloned().zip(sizes).collect()
+            let bounds = self.plan.container(name).memory;
+            Part {
+                request,
+                need: share.memory_need.unwrap_or(request as f64),
+                is_outside: share.is_outside.1,
+                bounds: bounds.map(|bounds| in_numbers(&bounds, Bytes::bytes)),
+            }
+        });
+        let (cpu, memory): (Vec<_>, Vec<_>) = (cpu.collect(), memory.collect());
+        let cpu = self.divide(self.from.cpu.millicores(), self.to.cpu.millicores(), &cpu);
+        let memory = self.divide(self.from.memory.bytes(), self.to.memory.bytes(), &memory);
+        let sizes = cpu.into_iter().map(Millicores::new).zip(memory.into_iter().map(Bytes::new));
+        containers.keys().cloned().zip(sizes).collect()
+    }
+
+    fn divide(&self, from: u64, to: u64, parts: &[Part]) -> Vec<u64> {
+        let sized = || parts.iter().filter(|part| part.bounds.is_some());
+        let kept = || parts.iter().map(|part| self.bounded(part, part.request)).collect();
+        let stays = from == to;
+        if stays && !(self.may_move && sized().any(|part| part.is_outside)) {
+            return kept();
+        }
+        let fixed = parts.iter().filter(|part| part.bounds.is_none());
+        let free = to.saturating_sub(fixed.map(|part| part.request).sum()) as f64;
+        let needs: f64 = sized().map(|part| part.need).sum();
+        if needs <= 0.0 {
+            return kept();
+        }
+        let divided = parts.iter().map(|part| {
+            let new = self.bounded(part, (free * part.need / needs).round() as u64);
+            self.pause.map_or(new, |pause| pause.limit_amount(part.request, new))
+        });
+        let divided: Vec<u64> = divided.collect();
+        let moves = |(part, &new): (&Part, &u64)| {
+            part.request.abs_diff(new) as f64 > WORTH_IT * part.request as f64
+        };
+        if stays && !parts.iter().zip(&divided).any(moves) { kept() } else { divided }
+    }
+
+    fn bounded(&self, part: &Part, amount: u64) -> u64 {
+        match part.bounds {
+            Some(bounds) if self.is_bounded => bounds.clamp(amount),
+            Some(_) => amount,
+            None => part.request,
+        }
+    }
+}
+
+fn in_numbers<T: Copy + PartialOrd + std::fmt::Display>(
+    bounds: &Bounds<T>,
+    number: fn(T) -> u64,
+) -> Bounds<u64> {
+    Bounds::try_new(number(bounds.low()), number(bounds.high())).expect("in the same order")
 }

@@ -114,6 +114,9 @@ pub(super) struct BehaviorMemory {
     pending: Option<(SimTime, u32, u32)>,
 }
 
+/// Whoever has not looked for this many looks was silent.
+const MOST_LOOKS: u64 = 2;
+
 impl BehaviorMemory {
     /// Notes how much of the last change took effect: guardrails may have cut it, and what
     /// others change does not count against the autoscaler's own rate.
@@ -135,17 +138,18 @@ impl BehaviorMemory {
         }
     }
 
-    /// What the rules allow of a recommendation. Every rule that bites adds its reason.
+    /// What the rules allow of a recommendation, made now, a look after the last one. Every rule
+    /// that bites adds its reason.
     pub(super) fn limit(
         &mut self,
         behavior: &ScalingBehavior,
-        now: SimTime,
+        (now, look): (SimTime, SimDuration),
         current: u32,
         recommended: u32,
         bounds: &Bounds<u32>,
     ) -> (u32, Vec<Reason>) {
         let mut reasons = Vec::new();
-        let stabilized = self.stabilize(behavior, now, current, recommended);
+        let stabilized = self.stabilize(behavior, (now, look), current, recommended);
         if stabilized != recommended {
             let up = stabilized < recommended;
             let rules = if up { &behavior.up } else { &behavior.down };
@@ -176,13 +180,16 @@ impl BehaviorMemory {
     fn stabilize(
         &mut self,
         behavior: &ScalingBehavior,
-        now: SimTime,
+        (now, look): (SimTime, SimDuration),
         current: u32,
         recommended: u32,
     ) -> u32 {
         let (up, down) = (behavior.up.stabilization, behavior.down.stabilization);
-        self.recommendations.forget(now, up.max(down));
-        if self.recommendations.is_empty() {
+        let last = self.recommendations.len().checked_sub(1);
+        let last = last.and_then(|last| self.recommendations.time(last));
+        // One who looks less often than the window is long is not silent.
+        let longest = up.max(down).max(look * MOST_LOOKS);
+        if last.is_none_or(|last| last + longest < now) {
             // Nothing is known of the window, at a fresh start or after a silence that was longer:
             // the present number stands in for it.
             // Deviation: Kubernetes does so at a fresh start only, and goes down at once after a
@@ -191,6 +198,7 @@ impl BehaviorMemory {
         }
         let lowest = self.recommendations.within(now, up).fold(recommended, u32::min);
         let highest = self.recommendations.within(now, down).fold(recommended, u32::max);
+        self.recommendations.forget(now, up.max(down));
         self.recommendations.push(now, recommended);
         current.max(lowest).min(highest)
     }

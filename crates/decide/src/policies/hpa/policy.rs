@@ -107,7 +107,7 @@ impl Hpa {
         let Some(recommended) = recommended.max(at_once) else { return (current, reasons) };
         let config = &self.config.behavior;
         let (desired, limits) =
-            self.behavior.limit(config, obs.now, current, recommended, &self.bounds);
+            self.behavior.limit(config, (obs.now, obs.window), current, recommended, &self.bounds);
         reasons.extend(limits);
         (desired, reasons)
     }

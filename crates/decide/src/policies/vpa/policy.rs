@@ -162,6 +162,17 @@ impl Vpa {
         (cpu.map(|range| range.target), memory.map(|range| range.target))
     }
 
+    /// Whether a request of CPU, and one of memory, lie outside of what the history leaves alone.
+    pub fn is_outside(&self, cpu: Millicores, memory: Bytes) -> (bool, bool) {
+        let is_outside = |range: Option<Range>, request: f64| {
+            range.is_some_and(|range| !range.contains(request))
+        };
+        (
+            is_outside(cpu_range(&self.config, &self.history), cpu.cores()),
+            is_outside(memory_range(&self.config, &self.history), memory.bytes() as f64),
+        )
+    }
+
     /// The range of CPU that one replica uses, by its history and without a margin.
     pub(in crate::policies) fn cpu_use(&self) -> Option<Range> {
         let without_margin = VpaConfig { safety_margin: Fraction::ZERO, ..self.config };

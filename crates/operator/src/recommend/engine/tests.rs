@@ -1,0 +1,118 @@
+use super::*;
+use crate::measure::Source;
+use homeostat_core::SimDuration;
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+fn engine(goals: Value, replicas: (u32, u32)) -> Engine {
+    let spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
+        "mode": "Auto",
+        "goals": goals,
+        "constraints": {"global": {"minReplicas": replicas.0, "maxReplicas": replicas.1}},
+    });
+    let plan = Plan::try_new(&serde_json::from_value(spec).expect("valid")).expect("valid");
+    Engine::new(plan, TrustConfig::default()).expect("it makes sense")
+}
+
+/// Two days after pods started, unless they are young.
+fn at(seconds: u64) -> SimTime {
+    SimTime::ZERO + SimDuration::from_secs(2 * 86_400 + seconds)
+}
+
+/// A container that requests and uses so many millicores and mebibytes.
+fn container(seconds: u64, name: &str, request: (u64, u64), used: (u64, u64)) -> ContainerInputs {
+    let reading = |value: f64| Some(Reading { value, at: at(seconds), source: Source::MetricsApi });
+    ContainerInputs {
+        name: name.to_owned(),
+        cpu_request: Millicores::new(request.0),
+        memory_request: Bytes::from_mib(request.1),
+        cpu: reading(used.0 as f64 / 1e3),
+        memory: reading((used.1 * MIB) as f64),
+    }
+}
+
+fn inputs(seconds: u64, started: SimTime, pods: Vec<Vec<ContainerInputs>>) -> Inputs {
+    let pods = pods.into_iter().enumerate().map(|(place, containers)| PodInputs {
+        name: format!("pod-{place}"),
+        started,
+        is_ready: true,
+        containers,
+    });
+    let pods: Vec<_> = pods.collect();
+    Inputs {
+        now: at(seconds),
+        window: SimDuration::from_secs(15),
+        replicas: pods.len() as u32,
+        pods,
+        oom_kills: 0,
+        use_problem: None,
+        objective: None,
+        queries: Vec::new(),
+    }
+}
+
+fn recommend(engine: &mut Engine, inputs: &Inputs) -> Outcome {
+    engine.recommend(inputs, None, None).expect("there are pods")
+}
+
+#[test]
+fn a_rollout_that_is_underway_is_not_judged_by_the_mean_of_its_pods() {
+    let mut engine = engine(json!({}), (10, 10));
+    let mut sizes = vec![512; 10];
+    let look = |engine: &mut Engine, seconds: u64, sizes: &[u64]| {
+        let pod = |&size: &u64| vec![container(seconds, "app", (500, size), (200, 200))];
+        let inputs = inputs(seconds, SimTime::ZERO, sizes.iter().map(pod).collect());
+        recommend(engine, &inputs).containers["app"].1.bytes().div_ceil(MIB)
+    };
+    let target = look(&mut engine, 0, &sizes);
+    assert!((200..300).contains(&target), "{target}");
+    for place in 0..10 {
+        sizes[place] = target;
+        // A copy that begins to lead half-way goes on as well.
+        let mut memory = Snapshot::default();
+        engine.save("engine", &mut memory);
+        engine.load("engine", &memory).expect("just saved");
+        assert_eq!(look(&mut engine, 60 + place as u64 * 15, &sizes), target, "{sizes:?}");
+    }
+}
+
+#[test]
+fn containers_of_a_pod_whose_size_stays_keep_theirs_until_history_is_sure() {
+    let mut engine = engine(json!({}), (1, 10));
+    for seconds in (0..600).step_by(15) {
+        let pod = vec![
+            container(seconds, "app", (500, 512), (200, 100)),
+            container(seconds, "sidecar", (100, 128), (60, 60)),
+        ];
+        let outcome = recommend(&mut engine, &inputs(seconds, at(0), vec![pod.clone(), pod]));
+        let size = |name: &str| outcome.containers[name];
+        assert_eq!(size("app"), (Millicores::new(500), Bytes::from_mib(512)));
+        assert_eq!(size("sidecar"), (Millicores::new(100), Bytes::from_mib(128)));
+    }
+}
+
+#[test]
+fn a_night_with_few_requests_takes_nothing_back() {
+    let goals = json!({"slo": {"throughput": {"threshold": "100", "query": "q"}}});
+    let check = |used: u64, expect: bool| {
+        let mut engine = engine(goals.clone(), (1, 20));
+        let mut look = |seconds: u64, pods: usize, used: u64, rate: f64| {
+            let pod = vec![container(seconds, "app", (500, 512), (used, 300))];
+            let mut inputs = inputs(seconds, at(0), vec![pod; pods]);
+            let source = Source::Prometheus;
+            inputs.objective = Some(Ok(Reading { value: rate, at: at(seconds), source }));
+            recommend(&mut engine, &inputs)
+        };
+        look(0, 8, 200, 120.0);
+        look(15, 4, 200, 120.0);
+        let outcome = look(30, 4, used, 40.0);
+        assert_eq!(outcome.is_kept, Some(false));
+        assert_eq!(outcome.is_reverted, expect, "{:?}", outcome.reasons);
+        assert!(outcome.decision.applied.replicas >= 4);
+    };
+    check(50, false);
+    // Pods that have all hands full are another thing.
+    check(490, true);
+}
