@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::spec::ScaleTargetRef;
+
 /// What the recommender of the object of the same name remembers. Not for people to write.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -23,6 +25,9 @@ pub struct MultidimPodAutoscalerCheckpointSpec {
     pub taken_at: Time,
     /// Who recommended; another recommender does not read it.
     pub recommender: String,
+    /// Of which workload it is; that of another one is not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_target_ref: Option<ScaleTargetRef>,
     /// Named arrays, as JSON.
     #[schemars(length(max = 1_000_000))]
     pub memory: String,

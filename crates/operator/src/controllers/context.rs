@@ -119,6 +119,7 @@ pub struct Context {
     pub questions: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
     are_caches_ready: AtomicBool,
+    is_stopping: AtomicBool,
     recorder: Recorder,
 }
 
@@ -145,6 +146,7 @@ impl Context {
             )),
             capabilities: RwLock::new(Arc::new(capabilities)),
             are_caches_ready: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             client,
             options,
             objects,
@@ -155,9 +157,14 @@ impl Context {
         }
     }
 
-    /// Whether this copy leads.
+    /// Whether this copy leads, and may act.
     pub fn is_leader(&self) -> bool {
-        self.leads.is_held()
+        self.leads.is_held() && !self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// From here on nothing is decided or carried out here: the program is about to end.
+    pub fn stop_acting(&self) {
+        self.is_stopping.store(true, Ordering::Release);
     }
 
     /// What the server can do.

@@ -51,20 +51,15 @@ impl Usage {
     }
 }
 
-/// Everything that is known of a workload now. Containers killed for want of memory count
-/// from `since` on.
+/// Everything that is known of a workload now.
 pub(super) fn gather(
     ctx: &Context,
     (namespace, scaled): (&str, &Scaled),
     pods: &[PodRecord],
     usage: &Usage,
     Answers { objective, queries }: Answers,
-    (since, now): (SimTime, SimTime),
+    (oom_kills, now): (u32, SimTime),
 ) -> Inputs {
-    let kills = pods.iter().flat_map(|pod| &pod.containers);
-    let oom_kills = kills
-        .filter(|container| container.oom_killed_at.is_some_and(|at| at > since && at <= now))
-        .count();
     let pods = pods.iter().filter(|pod| !pod.is_leaving).map(|pod| {
         let key = (namespace.to_owned(), pod.name.clone());
         pod_inputs(pod, usage.pods.get(&key))
@@ -74,7 +69,7 @@ pub(super) fn gather(
         window: SimDuration::from_secs(ctx.options.interval.as_secs().max(1)),
         replicas: scaled.replicas,
         pods: pods.collect(),
-        oom_kills: u32::try_from(oom_kills).unwrap_or(u32::MAX),
+        oom_kills,
         use_problem: usage.problem.clone(),
         objective,
         queries,

@@ -6,6 +6,7 @@
 mod context;
 mod follow;
 mod gather;
+mod oom_kills;
 mod recommender;
 mod report;
 mod sentry;

@@ -16,12 +16,13 @@ use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
 use super::gather::{Answers, Usage, ask, gather};
+use super::oom_kills::OomKills;
 use super::report::{About, time};
 use super::standing::{OtherAutoscalers, Refused, Standing, standing};
 use crate::api::{
     ConditionReason, ConditionType, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
     MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan, PlanError,
-    Recommender as PlanRecommender,
+    Recommender as PlanRecommender, ScaleTargetRef,
 };
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::learn::{Advice, Moment, PolicyFile};
@@ -70,7 +71,7 @@ struct Slot {
     of: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
     policy_file: Option<PolicyFile>,
-    looked_at: Option<SimTime>,
+    oom_kills: OomKills,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
     /// The last silence of the API server that people were told of.
@@ -145,8 +146,12 @@ impl Recommender {
         self.ctx.telemetry.passed(objects, started.elapsed());
     }
 
-    /// Writes down what is remembered of every object, before the program ends.
+    /// Writes down what is remembered of every object, before the program ends. Nothing is decided
+    /// from here on: nobody would remember it.
     pub async fn checkpoint_all(&self) {
+        // Whoever does not act forgets: so they are taken first.
+        let slots = self.slots.all();
+        self.ctx.stop_acting();
         let write = async |(key, slot): (Key, Arc<tokio::sync::Mutex<Slot>>)| {
             let Some(object) = self.ctx.object(&key) else { return };
             let memory = slot.lock().await.engine.as_ref().map(|engine| memory_of(engine, now()));
@@ -156,7 +161,7 @@ impl Recommender {
         };
         // Little time is left, and another copy waits.
         let at_once = self.ctx.options.concurrency;
-        stream::iter(self.slots.all()).for_each_concurrent(at_once, write).await;
+        stream::iter(slots).for_each_concurrent(at_once, write).await;
     }
 
     fn forget(&self) {
@@ -275,7 +280,7 @@ impl Recommender {
             plan.map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
         self.prepare(object, &plan, slot).await?;
-        let since = slot.looked_at.replace(now).unwrap_or(now);
+        let oom_kills = slot.oom_kills.count(&standing.pods, now);
         let namespace = object.namespace().unwrap_or_default();
         let inputs = gather(
             &self.ctx,
@@ -283,7 +288,7 @@ impl Recommender {
             &standing.pods,
             &surroundings.usage,
             answers.unwrap_or_default(),
-            (since, now),
+            (oom_kills, now),
         );
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
@@ -331,13 +336,15 @@ impl Recommender {
         let mut engine = Engine::new(plan.clone(), self.ctx.options.trust)
             .map_err(|error| unavailable(error.to_string()))?;
         // Taken out first: an engine is not looked at by two, and does not wait for servers.
-        let before = slot.engine.take().map(|before| {
-            let mut memory = Snapshot::default();
-            before.save("engine", &mut memory);
-            (before.plan().recommender.name(), memory)
-        });
-        let memory = match before {
-            Some((name, memory)) => (name == plan.recommender.name()).then_some(memory),
+        let before = slot.engine.take();
+        let is_same = slot.of.as_ref().is_some_and(|(uid, _)| *uid == object.uid());
+        let memory = match before.filter(|_| is_same) {
+            Some(before) => is_of(plan, before.plan().recommender.name(), &before.plan().target)
+                .then(|| {
+                    let mut memory = Snapshot::default();
+                    before.save("engine", &mut memory);
+                    memory
+                }),
             None => self.read_checkpoint(object, plan).await?,
         };
         if let Some(memory) = memory
@@ -495,6 +502,10 @@ impl Recommender {
             owner_references: owner.map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };
+        // Whoever leads now has its own.
+        if !self.ctx.leads.is_held() {
+            return;
+        }
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let written = api.patch(&object.name_any(), &params, &Patch::Apply(&checkpoint)).await;
         if let Err(error) = written {
@@ -531,7 +542,8 @@ impl Recommender {
         // One of an object of the same name that is gone is not ours.
         let is_ours =
             found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
-        if !is_ours || found.spec.recommender != plan.recommender.name() {
+        let target = found.spec.scale_target_ref.as_ref().unwrap_or(&plan.target);
+        if !is_ours || !is_of(plan, &found.spec.recommender, target) {
             return Ok(None);
         }
         match from_text(&found.spec.memory) {
@@ -543,6 +555,12 @@ impl Recommender {
             }
         }
     }
+}
+
+/// Whether what a recommender remembers of a workload is of this plan. What one workload uses says
+/// nothing of another.
+fn is_of(plan: &Plan, recommender: &str, target: &ScaleTargetRef) -> bool {
+    recommender == plan.recommender.name() && *target == plan.target
 }
 
 /// A moment of the interval before now, another one for each object.
@@ -564,6 +582,7 @@ fn memory_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSp
     MultidimPodAutoscalerCheckpointSpec {
         taken_at: time(now),
         recommender: engine.plan().recommender.name().to_owned(),
+        scale_target_ref: Some(engine.plan().target.clone()),
         memory: to_text(&memory),
     }
 }
