@@ -28,6 +28,11 @@ impl Balancer {
         }
     }
 
+    /// Whether any pod is ready.
+    pub(super) fn has_pods(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
     /// The pod with the fewest outstanding requests, in turn where several have as few; with a
     /// connection if one is open. None if no pod is ready.
     pub(super) fn take(&mut self) -> Option<(SocketAddr, Option<TcpStream>)> {

@@ -52,7 +52,7 @@ pub struct IngressConfig {
 }
 
 impl IngressConfig {
-    /// Starts to send at these times, in seconds from now, on a thread of its own.
+    /// Starts to send at these times, in seconds from when a pod is ready, on a thread of its own.
     pub fn start(self, arrivals: Vec<f64>) -> Ingress {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let stop = is_stopped.clone();
@@ -83,11 +83,19 @@ impl Ingress {
     }
 }
 
+/// How long a first pod is waited for.
+const MOST_WAIT: Duration = Duration::from_secs(60);
+
 async fn send(config: IngressConfig, arrivals: Vec<f64>, stop: &AtomicBool) -> Vec<Answered> {
-    let started = Instant::now();
     let balancer = Rc::new(RefCell::new(Balancer::default()));
     let metrics = config.metrics.clone();
     let following = tokio::task::spawn_local(follow(config, balancer.clone()));
+    // Who came before a pod is known would be turned away, whoever scales.
+    let patient_until = Instant::now() + MOST_WAIT;
+    while !balancer.borrow().has_pods() && Instant::now() < patient_until {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let started = Instant::now();
     let mut sent = Vec::with_capacity(arrivals.len());
     for intended_s in arrivals {
         let intended = started + Duration::from_secs_f64(intended_s);

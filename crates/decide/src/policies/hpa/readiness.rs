@@ -61,8 +61,10 @@ impl ReadinessMemory {
             |sample| sample.cpu_cores,
             |sample, since| {
                 if obs.now < sample.started + initialization_period {
-                    // The figure must cover a whole window since the replica became ready.
-                    !sample.is_ready || obs.now < since + obs.window
+                    // The figure must cover a whole window since the replica became ready. Looks
+                    // come a little early or late, which must not cost one more of them.
+                    let early = SimDuration::from_nanos(obs.window.nanos() / 10);
+                    !sample.is_ready || obs.now + early < since + obs.window
                 } else {
                     // One that was ready once keeps counting: it may be unready from overload.
                     !sample.is_ready && since < sample.started + initial_readiness_delay
