@@ -74,7 +74,11 @@ pub(crate) async fn object(
 pub(crate) async fn client() -> anyhow::Result<kube::Client> {
     // Several parts bring TLS along; they shall agree on one way to do it.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    kube::Client::try_default()
+    let mut config = kube::Config::infer()
         .await
-        .context("no cluster is configured: set KUBECONFIG, or run inside a pod")
+        .context("no cluster is configured: set KUBECONFIG, or run inside a pod")?;
+    // A server that says no shall be heard at once: a disruption budget that refuses an eviction
+    // would be asked again for minutes, and every loop here asks again by itself.
+    config.default_retry = false;
+    kube::Client::try_from(config).context("the configuration of the cluster cannot be used")
 }

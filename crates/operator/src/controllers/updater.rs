@@ -18,8 +18,8 @@ use crate::api::{
 use crate::cluster::{ContainerRecord, PodRecord, ResizeState, TargetError, read_selector};
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::update::{
-    Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, fits, next_pods,
-    wanted_sizes,
+    ANSWERED_WITHIN, Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, fits,
+    may_be_done, next_pods, wanted_sizes,
 };
 
 /// Who owns the updater's part of a status.
@@ -35,6 +35,10 @@ const SEEN_AFTER: SimDuration = SimDuration::from_secs(30);
 
 /// A node that has no room for this long is not waited for any longer.
 const MOST_DEFERRED: SimDuration = SimDuration::from_secs(300);
+
+/// Who says no, such as a disruption budget, is asked again after this. Every time is written
+/// down before, which wakes us up: without a pause there would be no end to it.
+const ASKED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(10);
 
 /// Pods become ready and windows open without the object changing: it is looked at again.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -55,13 +59,20 @@ struct Slot {
     /// The recommendation whose number of pods was asked for last, and the number: two of one
     /// second may differ.
     scaled_for: Option<(SimTime, u32)>,
+    /// What is known to have been done, also if it could not be written.
+    known: Option<Part>,
     /// What was written last.
     written: Option<Part>,
     /// Pods that were evicted or resized, by uid, and when.
     changed: BTreeMap<String, SimTime>,
+    /// When the server last refused to go on, and why.
+    refusal: Option<(SimTime, Refusal)>,
     /// Pods that the server does not resize to these sizes, by uid.
     refused: (Sizes, BTreeSet<String>),
 }
+
+/// Why steps are not gone on with, in one word and in a sentence.
+type Refusal = (ConditionReason, String);
 
 impl Slot {
     /// Pods as they are once the cache shows what was done.
@@ -163,6 +174,7 @@ impl Updater {
             return;
         }
         let part = work.carry_out(&mut slot).await;
+        slot.known = Some(part.clone());
         if slot.written.as_ref() != Some(&part) && work.write(&part).await {
             slot.written = Some(part);
         }
@@ -180,7 +192,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn carry_out(&self, slot: &mut Slot) -> Part {
-        let mut part = slot.written.clone().unwrap_or_else(|| Part {
+        let mut part = slot.known.clone().unwrap_or_else(|| Part {
             last_scale_time: self.status.last_scale_time.clone(),
             rollout: self.status.rollout.clone().unwrap_or_default(),
         });
@@ -329,8 +341,16 @@ impl Work<'_> {
             is_kept,
             rollout: &rollout,
         };
-        let (steps, mut blocked) = next_pods(&inputs);
+        let (mut steps, mut blocked) = next_pods(&inputs);
         let updated = inputs.updated();
+        let mut refused = None;
+        if !steps.is_empty()
+            && let Some((at, refusal)) = &slot.refusal
+            && self.now < *at + ASKED_AGAIN_AFTER
+        {
+            refused = Some(refusal.clone());
+            steps.clear();
+        }
         if steps.iter().any(|step| matches!(step, PodStep::Evict(_)))
             && let Err(obstacle) = self.comes_back(&namespace).await
         {
@@ -340,43 +360,10 @@ impl Work<'_> {
             let message = "what is about to be evicted cannot be written down".to_owned();
             return (false, ConditionReason::ServerUnavailable, message);
         }
-        let mut refused = None;
-        for step in &steps {
-            if !self.ctx.is_leader() {
-                refused = Some("another copy leads now".to_owned());
-                break;
-            }
-            let (PodStep::Resize(name) | PodStep::Evict(name)) = step;
-            let uid = pods.iter().find(|pod| pod.name == *name).map(|pod| pod.uid.clone());
-            let uid = uid.unwrap_or_default();
-            match apply(&self.ctx.client, &namespace, step, &wanted, &pods).await {
-                Ok(Applied::Done) => {
-                    if matches!(step, PodStep::Evict(_)) {
-                        rollout.evictions.push(self.now);
-                    }
-                    if self.plan.mode == Mode::Canary {
-                        rollout.canary_since.get_or_insert(self.now);
-                    }
-                    slot.changed.insert(uid, self.now);
-                    self.ctx.telemetry.resized(step);
-                }
-                // Where evictions are wanted, the next look evicts it.
-                Ok(Applied::CannotResize { why }) => {
-                    tracing::info!(pod = name, why, "it cannot be resized");
-                    slot.refused.1.insert(uid);
-                }
-                // The budget of the cluster says no: the next look asks again.
-                Ok(Applied::BudgetSaysNo { why }) => {
-                    refused = Some(why);
-                    break;
-                }
-                Ok(Applied::Gone) => {}
-                Err(error) => {
-                    self.ctx.telemetry.server_error("resize", &error);
-                    refused = Some(error.to_string());
-                    break;
-                }
-            }
+        let wanted = (&wanted, &pods[..]);
+        if let Some(refusal) = self.change(slot, &mut rollout, &steps, wanted).await {
+            slot.refusal = Some((self.now, refusal.clone()));
+            refused = Some(refusal);
         }
         // Who leaves is counted no longer.
         let staying = pods.iter().filter(|pod| !pod.is_leaving).count();
@@ -390,8 +377,8 @@ impl Work<'_> {
             evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
             ..RolloutStatus::default()
         };
-        if let Some(why) = refused {
-            return (false, ConditionReason::DisruptionLimited, why);
+        if let Some((reason, why)) = refused {
+            return (false, reason, why);
         }
         if !steps.is_empty() {
             let note = format!("{} of {} pods get the recommended size", steps.len(), views.len());
@@ -419,6 +406,65 @@ impl Work<'_> {
                 (false, reason, blocked.to_string())
             }
         }
+    }
+
+    /// Carries out steps one after the other, until the server says no.
+    async fn change(
+        &self,
+        slot: &mut Slot,
+        rollout: &mut Rollout,
+        steps: &[PodStep],
+        (wanted, pods): (&Sizes, &[PodRecord]),
+    ) -> Option<Refusal> {
+        let namespace = self.object.namespace().unwrap_or_default();
+        for step in steps {
+            if !self.ctx.is_leader() {
+                let why = "another copy leads now".to_owned();
+                return Some((ConditionReason::DisruptionLimited, why));
+            }
+            let (PodStep::Resize(name) | PodStep::Evict(name)) = step;
+            let uid = pods.iter().find(|pod| pod.name == *name).map(|pod| pod.uid.clone());
+            let uid = uid.unwrap_or_default();
+            let applied = apply(&self.ctx.client, &namespace, step, wanted, pods).await;
+            // What may have been done counts as done; what was refused does not.
+            let counts = match &applied {
+                Ok(Applied::Done | Applied::Unanswered) => true,
+                Ok(_) => false,
+                Err(error) => may_be_done(error),
+            };
+            if counts {
+                if matches!(step, PodStep::Evict(_)) {
+                    rollout.evictions.push(self.now);
+                }
+                if self.plan.mode == Mode::Canary {
+                    rollout.canary_since.get_or_insert(self.now);
+                }
+                slot.changed.insert(uid.clone(), self.now);
+            }
+            match applied {
+                Ok(Applied::Done) => self.ctx.telemetry.resized(step),
+                // Where evictions are wanted, the next look evicts it.
+                Ok(Applied::CannotResize { why }) => {
+                    tracing::info!(pod = name, why, "it cannot be resized");
+                    slot.refused.1.insert(uid);
+                }
+                Ok(Applied::BudgetSaysNo { why }) => {
+                    return Some((ConditionReason::DisruptionLimited, why));
+                }
+                Ok(Applied::Gone) => {}
+                Ok(Applied::Unanswered) => {
+                    self.ctx.telemetry.server_silent("resize", ANSWERED_WITHIN);
+                    let seconds = ANSWERED_WITHIN.as_secs();
+                    let why = format!("the API server did not answer for {seconds}s");
+                    return Some((ConditionReason::ServerUnavailable, why));
+                }
+                Err(error) => {
+                    self.ctx.telemetry.server_error("resize", &error);
+                    return Some((ConditionReason::ServerUnavailable, error.to_string()));
+                }
+            }
+        }
+        None
     }
 
     /// Whether somebody makes evicted pods anew: the recommendation may be older than the end of
@@ -451,6 +497,8 @@ impl Work<'_> {
         if !self.write(&ahead).await {
             return false;
         }
+        // A look that is broken off does not say which of them were done.
+        slot.known = Some(ahead.clone());
         slot.written = Some(ahead);
         true
     }

@@ -5,10 +5,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{EvictParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::time::Duration;
 
 use super::next_pods::{PodStep, Sizes};
 use crate::api::{MultidimPodAutoscalerStatus, cores, cpu_quantity, memory_bytes, memory_quantity};
 use crate::cluster::{ContainerRecord, PodRecord};
+
+/// A server that works answers well within this, and whoever waits holds up its object.
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +31,29 @@ pub enum Applied {
     },
     /// The pod is gone already.
     Gone,
+    /// The server did not answer in time: it may have been done.
+    Unanswered,
 }
 
 /// Carries out one step.
 pub async fn apply(
+    client: &Client,
+    namespace: &str,
+    step: &PodStep,
+    wanted: &Sizes,
+    pods: &[PodRecord],
+) -> kube::Result<Applied> {
+    let asked = ask(client, namespace, step, wanted, pods);
+    tokio::time::timeout(ANSWERED_WITHIN, asked).await.unwrap_or(Ok(Applied::Unanswered))
+}
+
+/// Whether an error may hide that a step was done: nobody answered, or somebody in between did
+/// who does not know what came of it.
+pub fn may_be_done(error: &kube::Error) -> bool {
+    !matches!(error, kube::Error::Api(status) if status.code <= 500)
+}
+
+async fn ask(
     client: &Client,
     namespace: &str,
     step: &PodStep,
@@ -49,10 +72,12 @@ pub async fn apply(
             api.patch_resize(name, &params, &Patch::Strategic(change)).await.map(|_| ())
         }
     };
+    let is_eviction = matches!(step, PodStep::Evict(_));
     match done {
         Ok(()) => Ok(Applied::Done),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Applied::Gone),
-        Err(kube::Error::Api(status)) if status.code == 429 => {
+        // A server that has too much to do says the same of a resize, which needs no budget.
+        Err(kube::Error::Api(status)) if status.code == 429 && is_eviction => {
             Ok(Applied::BudgetSaysNo { why: status.message.clone() })
         }
         // Such as a change of its class of service.
@@ -159,6 +184,27 @@ mod tests {
         let right = RIGHTS.iter().find(|right| right.resources == ["pods/resize"]);
         let verbs = right.map(|right| right.verbs);
         assert_eq!((method.as_str(), verbs), ("PATCH", Some(&["patch"][..])));
+    }
+
+    #[tokio::test]
+    async fn a_budget_that_says_no_is_told_from_a_step_that_may_have_been_done() {
+        let applied = async |code: u16| {
+            let double =
+                tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+                    let status = json!({ "status": "Failure", "message": "no", "code": code });
+                    let body = kube::client::Body::from(status.to_string().into_bytes());
+                    let response = http::Response::builder().status(code).body(body);
+                    Ok::<_, kube::Error>(response.expect("valid"))
+                });
+            let step = PodStep::Evict("checkout-1".to_owned());
+            apply(&Client::new(double, "shop"), "shop", &step, &Sizes::new(), &[]).await
+        };
+        let refused = Applied::BudgetSaysNo { why: "no".to_owned() };
+        assert_eq!(applied(429).await.expect("an answer"), refused);
+        for (code, may_be) in [(403, false), (500, false), (502, true), (504, true)] {
+            let error = applied(code).await.expect_err("an error");
+            assert_eq!(may_be_done(&error), may_be, "{code}");
+        }
     }
 
     #[test]

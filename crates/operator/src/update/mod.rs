@@ -4,7 +4,7 @@
 mod apply;
 mod next_pods;
 
-pub use apply::{Applied, apply, resources, wanted_sizes};
+pub use apply::{ANSWERED_WITHIN, Applied, apply, may_be_done, resources, wanted_sizes};
 pub use next_pods::{
     Blocked, NextPods, PodStep, PodView, Rollout, Sizes, fits, next_pods, sizes_new_pods, tolerated,
 };
