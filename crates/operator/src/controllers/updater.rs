@@ -18,8 +18,8 @@ use crate::api::{
 use crate::cluster::{ContainerRecord, PodRecord, ResizeState, TargetError, read_selector};
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::update::{
-    ANSWERED_WITHIN, Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, apply, fits,
-    may_be_done, next_pods, wanted_sizes,
+    ANSWERED_WITHIN, Applied, Blocked, NextPods, PodStep, PodView, Rollout, Sizes, WantedSizes,
+    apply, fits, may_be_done, next_pods, wanted_sizes,
 };
 
 /// Who owns the updater's part of a status.
@@ -68,7 +68,7 @@ struct Slot {
     /// When the server last refused to go on, and why.
     refusal: Option<(SimTime, Refusal)>,
     /// Pods that the server does not resize to these sizes, by uid.
-    refused: (Sizes, BTreeSet<String>),
+    refused: (WantedSizes, BTreeSet<String>),
 }
 
 /// Why steps are not gone on with, in one word and in a sentence.
@@ -76,7 +76,7 @@ type Refusal = (ConditionReason, String);
 
 impl Slot {
     /// Pods as they are once the cache shows what was done.
-    fn views(&mut self, pods: &[PodRecord], wanted: &Sizes, now: SimTime) -> Vec<PodView> {
+    fn views(&mut self, pods: &[PodRecord], wanted: &WantedSizes, now: SimTime) -> Vec<PodView> {
         if self.refused.0 != *wanted {
             self.refused = (wanted.clone(), BTreeSet::new());
         }
@@ -414,7 +414,7 @@ impl Work<'_> {
         slot: &mut Slot,
         rollout: &mut Rollout,
         steps: &[PodStep],
-        (wanted, pods): (&Sizes, &[PodRecord]),
+        (wanted, pods): (&WantedSizes, &[PodRecord]),
     ) -> Option<Refusal> {
         let namespace = self.object.namespace().unwrap_or_default();
         for step in steps {
@@ -556,13 +556,18 @@ mod tests {
         }
     }
 
+    fn wanted() -> WantedSizes {
+        let size = (Millicores::new(250), Bytes::from_mib(64));
+        WantedSizes::from([("app".to_owned(), size.into())])
+    }
+
     fn at(seconds: u64) -> SimTime {
         SimTime::ZERO + SimDuration::from_secs(seconds)
     }
 
     #[test]
     fn what_was_done_counts_before_the_cache_shows_it() {
-        let wanted = sizes(&pod("", 250));
+        let wanted = wanted();
         let mut slot = Slot::default();
         let is_changing = |slot: &mut Slot, pod: PodRecord, seconds: u64| {
             slot.views(&[pod], &wanted, at(seconds))[0].is_changing
@@ -580,7 +585,7 @@ mod tests {
 
     #[test]
     fn a_node_that_refuses_is_believed_at_once_and_one_that_waits_after_a_while() {
-        let wanted = sizes(&pod("", 250));
+        let wanted = wanted();
         let mut slot = Slot::default();
         let mut is_stuck = |millicores: u64, resize: ResizeState, seconds: u64| {
             let pod = PodRecord { resize: Some(resize), ..pod("a", millicores) };

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-use super::next_pods::{PodStep, Sizes};
+use super::next_pods::{PodStep, WantedSize, WantedSizes};
 use crate::api::{MultidimPodAutoscalerStatus, cores, cpu_quantity, memory_bytes, memory_quantity};
 use crate::cluster::{ContainerRecord, PodRecord};
 
@@ -40,7 +40,7 @@ pub async fn apply(
     client: &Client,
     namespace: &str,
     step: &PodStep,
-    wanted: &Sizes,
+    wanted: &WantedSizes,
     pods: &[PodRecord],
 ) -> kube::Result<Applied> {
     let asked = ask(client, namespace, step, wanted, pods);
@@ -57,7 +57,7 @@ async fn ask(
     client: &Client,
     namespace: &str,
     step: &PodStep,
-    wanted: &Sizes,
+    wanted: &WantedSizes,
     pods: &[PodRecord],
 ) -> kube::Result<Applied> {
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
@@ -88,18 +88,22 @@ async fn ask(
     }
 }
 
-/// The sizes that a status recommends; none if it recommends none.
-pub fn wanted_sizes(status: &MultidimPodAutoscalerStatus) -> Option<Sizes> {
+/// The sizes that a status recommends; none if it recommends none. A container of which nothing
+/// is wanted is left out.
+pub fn wanted_sizes(status: &MultidimPodAutoscalerStatus) -> Option<WantedSizes> {
     let recommendation = status.recommendation.as_ref()?;
-    let size = |container: &crate::api::ContainerRecommendation| {
-        let cpu = cores(container.target.cpu.as_ref()?).ok()?;
-        let memory = memory_bytes(container.target.memory.as_ref()?).ok()?;
-        Some((container.container_name.clone(), (cpu, memory)))
-    };
-    recommendation.container_recommendations.iter().map(size).collect()
+    let mut wanted = WantedSizes::new();
+    for container in &recommendation.container_recommendations {
+        let cpu = container.target.cpu.as_ref().map(cores).transpose().ok()?;
+        let memory = container.target.memory.as_ref().map(memory_bytes).transpose().ok()?;
+        if cpu.is_some() || memory.is_some() {
+            wanted.insert(container.container_name.clone(), WantedSize { cpu, memory });
+        }
+    }
+    Some(wanted)
 }
 
-fn resized_containers(pod: &PodRecord, wanted: &Sizes) -> Vec<Value> {
+fn resized_containers(pod: &PodRecord, wanted: &WantedSizes) -> Vec<Value> {
     let resized = |container: &ContainerRecord| {
         let size = *wanted.get(&container.name)?;
         Some(json!({ "name": container.name, "resources": resources(container, size) }))
@@ -108,24 +112,31 @@ fn resized_containers(pod: &PodRecord, wanted: &Sizes) -> Vec<Value> {
 }
 
 /// Requests as wanted; a limit keeps its proportion to the request, as the pod's author meant.
-pub fn resources(container: &ContainerRecord, (cpu, memory): (Millicores, Bytes)) -> Value {
+/// What is not wanted is not named, and so stays as it is.
+pub fn resources(container: &ContainerRecord, wanted: impl Into<WantedSize>) -> Value {
     let scaled = |limit: u64, from: Option<u64>, to: u64| match from {
         Some(from) if from > 0 => (limit as f64 * to as f64 / from as f64).ceil() as u64,
         // Without a request of its own the limit was the request.
         _ => limit.max(to),
     };
-    let mut limits = serde_json::Map::new();
-    if let Some(limit) = container.cpu_limit {
-        let request = container.cpu_request.map(Millicores::millicores);
-        let limit = Millicores::new(scaled(limit.millicores(), request, cpu.millicores()));
-        limits.insert("cpu".to_owned(), json!(cpu_quantity(limit)));
+    let wanted = wanted.into();
+    let (mut requests, mut limits) = (serde_json::Map::new(), serde_json::Map::new());
+    if let Some(cpu) = wanted.cpu {
+        requests.insert("cpu".to_owned(), json!(cpu_quantity(cpu)));
+        if let Some(limit) = container.cpu_limit {
+            let request = container.cpu_request.map(Millicores::millicores);
+            let limit = Millicores::new(scaled(limit.millicores(), request, cpu.millicores()));
+            limits.insert("cpu".to_owned(), json!(cpu_quantity(limit)));
+        }
     }
-    if let Some(limit) = container.memory_limit {
-        let request = container.memory_request.map(Bytes::bytes);
-        let limit = Bytes::new(scaled(limit.bytes(), request, memory.bytes()));
-        limits.insert("memory".to_owned(), json!(memory_quantity(limit)));
+    if let Some(memory) = wanted.memory {
+        requests.insert("memory".to_owned(), json!(memory_quantity(memory)));
+        if let Some(limit) = container.memory_limit {
+            let request = container.memory_request.map(Bytes::bytes);
+            let limit = Bytes::new(scaled(limit.bytes(), request, memory.bytes()));
+            limits.insert("memory".to_owned(), json!(memory_quantity(limit)));
+        }
     }
-    let requests = json!({ "cpu": cpu_quantity(cpu), "memory": memory_quantity(memory) });
     if limits.is_empty() {
         json!({ "requests": requests })
     } else {
@@ -172,8 +183,8 @@ mod tests {
             was_sized: false,
             containers: vec![container],
         };
-        let wanted: Sizes =
-            [("app".to_owned(), (Millicores::new(300), Bytes::from_mib(64)))].into();
+        let size = (Millicores::new(300), Bytes::from_mib(64));
+        let wanted: WantedSizes = [("app".to_owned(), size.into())].into();
         let step = PodStep::Resize("checkout-1".to_owned());
         let applied = apply(&client, "shop", &step, &wanted, &[pod]).await.expect("taken");
         assert_eq!(applied, Applied::Done);
@@ -197,7 +208,7 @@ mod tests {
                     Ok::<_, kube::Error>(response.expect("valid"))
                 });
             let step = PodStep::Evict("checkout-1".to_owned());
-            apply(&Client::new(double, "shop"), "shop", &step, &Sizes::new(), &[]).await
+            apply(&Client::new(double, "shop"), "shop", &step, &WantedSizes::new(), &[]).await
         };
         let refused = Applied::BudgetSaysNo { why: "no".to_owned() };
         assert_eq!(applied(429).await.expect("an answer"), refused);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
@@ -16,8 +17,26 @@ const HOUR: SimDuration = SimDuration::from_secs(3600);
 /// A request this near to the recommendation counts as the same: nobody restarts for a percent.
 const TOLERANCE: f64 = 0.05;
 
-/// CPU and memory of each container.
+/// CPU and memory that each container has.
 pub type Sizes = BTreeMap<String, (Millicores, Bytes)>;
+
+/// What each container should have; one that is not named is left as it is.
+pub type WantedSizes = BTreeMap<String, WantedSize>;
+
+/// What a container should have; a resource that is not wanted is left as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WantedSize {
+    /// CPU.
+    pub cpu: Option<Millicores>,
+    /// Memory.
+    pub memory: Option<Bytes>,
+}
+
+impl From<(Millicores, Bytes)> for WantedSize {
+    fn from((cpu, memory): (Millicores, Bytes)) -> Self {
+        Self { cpu: Some(cpu), memory: Some(memory) }
+    }
+}
 
 /// What is known of a pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +162,7 @@ pub struct NextPods<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// What containers should request.
-    pub wanted: &'a Sizes,
+    pub wanted: &'a WantedSizes,
     /// The pods.
     pub pods: &'a [PodView],
     /// Pods that there should be.
@@ -174,7 +193,7 @@ impl NextPods<'_> {
 
 impl PodView {
     /// A pod whose node refuses a resize asks for the new size and has the old one.
-    fn is_updated(&self, wanted: &Sizes) -> bool {
+    fn is_updated(&self, wanted: &WantedSizes) -> bool {
         fits(&self.sizes, wanted) && !self.cannot_resize
     }
 }
@@ -326,20 +345,26 @@ pub fn sizes_new_pods(plan: &Plan, status: &MultidimPodAutoscalerStatus, now: Si
 
 /// The sizes around a recommended one that count as the same.
 pub fn tolerated((cpu, memory): (Millicores, Bytes)) -> ((Millicores, Bytes), (Millicores, Bytes)) {
-    let low = |amount: u64| (amount as f64 * (1.0 - TOLERANCE)).ceil() as u64;
-    let high = |amount: u64| (amount as f64 * (1.0 + TOLERANCE)) as u64;
-    let size = |bound: &dyn Fn(u64) -> u64| {
-        (Millicores::new(bound(cpu.millicores())), Bytes::new(bound(memory.bytes())))
-    };
-    (size(&low), size(&high))
+    let (low_cpu, high_cpu) = around(cpu.millicores()).into_inner();
+    let (low_memory, high_memory) = around(memory.bytes()).into_inner();
+    let size = |cpu, memory| (Millicores::new(cpu), Bytes::new(memory));
+    (size(low_cpu, low_memory), size(high_cpu, high_memory))
+}
+
+fn around(amount: u64) -> RangeInclusive<u64> {
+    let low = (amount as f64 * (1.0 - TOLERANCE)).ceil() as u64;
+    low..=(amount as f64 * (1.0 + TOLERANCE)) as u64
 }
 
 /// Whether what a pod requests is near enough to what it should.
-pub fn fits(sizes: &Sizes, wanted: &Sizes) -> bool {
-    wanted.iter().all(|(name, &wanted)| {
-        let ((low_cpu, low_memory), (high_cpu, high_memory)) = tolerated(wanted);
+pub fn fits(sizes: &Sizes, wanted: &WantedSizes) -> bool {
+    let is_near = |wanted: Option<u64>, amount: u64| {
+        wanted.is_none_or(|wanted| around(wanted).contains(&amount))
+    };
+    wanted.iter().all(|(name, wanted)| {
         sizes.get(name).is_none_or(|(cpu, memory)| {
-            (low_cpu..=high_cpu).contains(cpu) && (low_memory..=high_memory).contains(memory)
+            is_near(wanted.cpu.map(Millicores::millicores), cpu.millicores())
+                && is_near(wanted.memory.map(Bytes::bytes), memory.bytes())
         })
     })
 }
@@ -362,6 +387,11 @@ mod tests {
     fn sizes(millicores: u64) -> Sizes {
         let size = (Millicores::new(millicores), Bytes::from_mib(128));
         BTreeMap::from([("app".to_owned(), size)])
+    }
+
+    fn wanted(millicores: u64) -> WantedSizes {
+        let size = (Millicores::new(millicores), Bytes::from_mib(128));
+        BTreeMap::from([("app".to_owned(), size.into())])
     }
 
     fn at(seconds: u64) -> SimTime {
@@ -392,7 +422,7 @@ mod tests {
             now: at(0),
             minute_of_week: 0,
             plan,
-            wanted: &sizes(250),
+            wanted: &wanted(250),
             pods,
             replicas: 10,
             can_resize: false,
@@ -546,5 +576,18 @@ mod tests {
         let mut pods = pods(10);
         pods[0].sizes = sizes(260);
         assert_eq!(next(&plan, &pods, &Rollout::default()), (0, String::new()));
+    }
+
+    #[test]
+    fn what_is_not_wanted_of_a_container_may_be_anything() {
+        let size = |cpu, memory| (Millicores::new(cpu), Bytes::from_mib(memory));
+        let has = |cpu, memory| Sizes::from([("app".to_owned(), size(cpu, memory))]);
+        let cpu = WantedSize { cpu: Some(Millicores::new(250)), memory: None };
+        let only_cpu = WantedSizes::from([("app".to_owned(), cpu)]);
+        assert!(fits(&has(250, 128), &only_cpu));
+        // Somebody raised it in the template.
+        assert!(fits(&has(250, 4096), &only_cpu));
+        assert!(!fits(&has(500, 128), &only_cpu));
+        assert!(fits(&has(500, 4096), &WantedSizes::new()));
     }
 }

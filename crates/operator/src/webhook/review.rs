@@ -150,6 +150,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_controlled_starts_as_its_template_says() {
+        let request = request(
+            json!({"app": "checkout"}),
+            json!({"requests": {"cpu": "200m", "memory": "4Gi"},
+                   "limits": {"cpu": "400m", "memory": "4Gi"}}),
+        );
+        let sized = |target: Value| {
+            let mut object = object("Auto", json!({}));
+            let recommendation = object.status.as_mut().expect("written").recommendation.as_mut();
+            let containers = &mut recommendation.expect("written").container_recommendations;
+            containers[0].target = serde_json::from_value(target).expect("valid");
+            review(&request, [&object].into_iter(), at(0))
+        };
+        let only_cpu = sized(json!({"cpu": "300m"})).expect("it is sized");
+        let expect = json!({
+            "requests": {"cpu": "300m", "memory": "4Gi"},
+            "limits": {"cpu": "600m", "memory": "4Gi"},
+        });
+        assert_eq!(only_cpu[0]["value"], expect);
+        assert_eq!(sized(json!({})), None);
+    }
+
+    #[test]
     fn pods_of_others_and_objects_that_only_recommend_change_nothing() {
         let ours = request(json!({"app": "checkout"}), json!({}));
         let others = request(json!({"app": "cart"}), json!({}));
