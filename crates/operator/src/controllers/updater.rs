@@ -342,7 +342,11 @@ impl Work<'_> {
             rollout: &rollout,
         };
         let (mut steps, mut blocked) = next_pods(&inputs);
-        let updated = inputs.updated();
+        // Who leaves is counted no longer.
+        let staying = pods.iter().filter(|pod| !pod.is_leaving).count();
+        part.rollout.updated = inputs.updated();
+        part.rollout.outdated = (staying as u32).saturating_sub(inputs.updated());
+        part.rollout.canary_since = inputs.canary_since().map(time);
         let mut refused = None;
         if !steps.is_empty()
             && let Some((at, refusal)) = &slot.refusal
@@ -365,18 +369,7 @@ impl Work<'_> {
             slot.refusal = Some((self.now, refusal.clone()));
             refused = Some(refusal);
         }
-        // Who leaves is counted no longer.
-        let staying = pods.iter().filter(|pod| !pod.is_leaving).count();
-        if updated as usize == views.len() {
-            rollout.canary_since = None;
-        }
-        part.rollout = RolloutStatus {
-            updated,
-            outdated: (staying as u32).saturating_sub(updated),
-            canary_since: rollout.canary_since.map(time),
-            evictions: rollout.evictions.iter().map(|at| time(*at)).collect(),
-            ..RolloutStatus::default()
-        };
+        part.rollout.evictions = rollout.evictions.iter().map(|at| time(*at)).collect();
         if let Some((reason, why)) = refused {
             return (false, reason, why);
         }
@@ -435,9 +428,6 @@ impl Work<'_> {
             if counts {
                 if matches!(step, PodStep::Evict(_)) {
                     rollout.evictions.push(self.now);
-                }
-                if self.plan.mode == Mode::Canary {
-                    rollout.canary_since.get_or_insert(self.now);
                 }
                 slot.changed.insert(uid.clone(), self.now);
             }

@@ -62,7 +62,7 @@ pub struct PodView {
 pub struct Rollout {
     /// Evictions of the last hour.
     pub evictions: Vec<SimTime>,
-    /// When the first pods got the present recommendation, in mode `Canary`.
+    /// Since when the first pods have had the size that was wanted last, in mode `Canary`.
     pub canary_since: Option<SimTime>,
 }
 
@@ -184,6 +184,23 @@ impl NextPods<'_> {
         self.pods.iter().filter(is_done).count() as u32
     }
 
+    /// Since when the first pods have the wanted size, in mode `Canary`: none before anybody has
+    /// it and once everybody does. Pods that were watched with another size prove nothing.
+    pub fn canary_since(&self) -> Option<SimTime> {
+        let is_outdated = !self.outdated().is_empty();
+        let is_over = !is_outdated && self.underway() == 0;
+        if self.plan.mode != Mode::Canary || self.updated() == 0 || is_over {
+            return None;
+        }
+        // Where only pods come and go, nobody is the first.
+        self.rollout.canary_since.or(is_outdated.then_some(self.now))
+    }
+
+    fn outdated(&self) -> Vec<&PodView> {
+        let is_outdated = |pod: &&PodView| !pod.is_changing && !pod.is_updated(self.wanted);
+        self.pods.iter().filter(is_outdated).collect()
+    }
+
     /// Pods that are on their way to another size, or do not exist yet.
     fn underway(&self) -> u32 {
         let changing = self.pods.iter().filter(|pod| pod.is_changing).count() as u32;
@@ -201,11 +218,7 @@ impl PodView {
 /// The pods that are next, and what stops the others.
 pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     let plan = inputs.plan;
-    let mut outdated: Vec<&PodView> = inputs
-        .pods
-        .iter()
-        .filter(|pod| !pod.is_changing && !pod.is_updated(inputs.wanted))
-        .collect();
+    let mut outdated = inputs.outdated();
     if outdated.is_empty() {
         return (Vec::new(), None);
     }
@@ -310,7 +323,7 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
             if inputs.is_kept == Some(false) {
                 return Err(Blocked::CanaryFailed);
             }
-            let until = rollout.canary_since.unwrap_or(now) + watch;
+            let until = inputs.canary_since().unwrap_or(now) + watch;
             if now < until {
                 return Err(Blocked::Canary { remaining: until.saturating_since(now) });
             }
@@ -373,6 +386,7 @@ pub fn fits(sizes: &Sizes, wanted: &WantedSizes) -> bool {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use std::cell::Cell;
 
     fn plan(policy: Value, mode: &str) -> Plan {
         let spec = json!({
@@ -553,6 +567,34 @@ mod tests {
         let watched = "the first pods are watched for another 200s";
         assert_eq!(next(&plan, &pods(2), &since(100)), (0, watched.to_owned()));
         assert_eq!(next(&plan, &pods(2), &since(300)).0, 5);
+    }
+
+    #[test]
+    fn another_size_in_the_middle_of_a_rollout_is_watched_anew() {
+        let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
+        let plan = plan(policy, "Canary");
+        let began = SimTime::ZERO + SimDuration::from_secs(90_000);
+        let earlier = Rollout { canary_since: Some(began), ..Rollout::default() };
+        let since = |pods: &[PodView], rollout: &Rollout| {
+            let since = Cell::new(None);
+            next_after(|inputs| since.set(inputs.canary_since()), (&plan, pods, rollout));
+            since.get()
+        };
+        // Nobody has it: those who were watched had another size.
+        let mut none_yet = pods(0);
+        assert_eq!(next(&plan, &none_yet, &earlier).0, 2);
+        assert_eq!(since(&none_yet, &earlier), None);
+        none_yet[0].is_changing = true;
+        none_yet[1].is_changing = true;
+        let watched = "the first pods are watched for another 300s";
+        assert_eq!(next(&plan, &none_yet, &earlier), (0, watched.to_owned()));
+        // The first has it, the others follow, everybody has it.
+        assert_eq!(since(&pods(1), &Rollout::default()), Some(at(0)));
+        assert_eq!(since(&pods(5), &earlier), Some(began));
+        assert_eq!(since(&pods(10), &earlier), None);
+        let mut one_leaves = pods(10);
+        one_leaves[3].is_changing = true;
+        assert_eq!(since(&one_leaves, &Rollout::default()), None);
     }
 
     #[test]
