@@ -13,7 +13,7 @@ use super::context::{Context, Key, Slots, key_of, now};
 use super::report::{sim_time, time};
 use crate::api::{
     Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
-    MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus,
+    MultidimPodAutoscalerStatus, Plan, Rollout as RolloutStatus, UpdateMode,
 };
 use crate::cluster::{ContainerRecord, PodRecord, ResizeState, TargetError, read_selector};
 use crate::guard::{PAUSE_ANNOTATION, Pause};
@@ -73,6 +73,17 @@ struct Slot {
 
 /// Why steps are not gone on with, in one word and in a sentence.
 type Refusal = (ConditionReason, String);
+
+/// What came of the steps of one look.
+#[derive(Default)]
+struct Changes {
+    /// Pods that were resized or evicted.
+    done: usize,
+    /// Why a pod cannot be resized where it is.
+    not_resizable: Option<String>,
+    /// Why the other steps were left.
+    refused: Option<Refusal>,
+}
 
 impl Slot {
     /// Pods as they are once the cache shows what was done.
@@ -365,18 +376,29 @@ impl Work<'_> {
             return (false, ConditionReason::ServerUnavailable, message);
         }
         let wanted = (&wanted, &pods[..]);
-        if let Some(refusal) = self.change(slot, &mut rollout, &steps, wanted).await {
+        let changes = self.change(slot, &mut rollout, &steps, wanted).await;
+        if let Some(refusal) = changes.refused {
             slot.refusal = Some((self.now, refusal.clone()));
             refused = Some(refusal);
         }
         part.rollout.evictions = rollout.evictions.iter().map(|at| time(*at)).collect();
+        if changes.done > 0 {
+            let note = format!("{} of {} pods get the recommended size", changes.done, views.len());
+            self.ctx.tell(self.object, false, &ConditionReason::Resized.to_string(), &note).await;
+            blocked = None;
+        }
         if let Some((reason, why)) = refused {
             return (false, reason, why);
         }
-        if !steps.is_empty() {
-            let note = format!("{} of {} pods get the recommended size", steps.len(), views.len());
-            self.ctx.tell(self.object, false, &ConditionReason::Resized.to_string(), &note).await;
-            blocked = None;
+        if changes.done == 0
+            && let Some(why) = changes.not_resizable
+        {
+            let then = match self.plan.update_mode {
+                UpdateMode::InPlace => "update mode InPlace evicts none",
+                _ => "evictions are next",
+            };
+            let message = format!("pods cannot be resized where they are, and {then}: {why}");
+            return (false, ConditionReason::ResizeRefused, message);
         }
         match blocked {
             None => fine("changes are carried out"),
@@ -408,12 +430,14 @@ impl Work<'_> {
         rollout: &mut Rollout,
         steps: &[PodStep],
         (wanted, pods): (&WantedSizes, &[PodRecord]),
-    ) -> Option<Refusal> {
+    ) -> Changes {
         let namespace = self.object.namespace().unwrap_or_default();
+        let mut changes = Changes::default();
         for step in steps {
             if !self.ctx.is_leader() {
                 let why = "another copy leads now".to_owned();
-                return Some((ConditionReason::DisruptionLimited, why));
+                changes.refused = Some((ConditionReason::DisruptionLimited, why));
+                break;
             }
             let (PodStep::Resize(name) | PodStep::Evict(name)) = step;
             let uid = pods.iter().find(|pod| pod.name == *name).map(|pod| pod.uid.clone());
@@ -432,29 +456,36 @@ impl Work<'_> {
                 slot.changed.insert(uid.clone(), self.now);
             }
             match applied {
-                Ok(Applied::Done) => self.ctx.telemetry.resized(step),
+                Ok(Applied::Done) => {
+                    changes.done += 1;
+                    self.ctx.telemetry.resized(step);
+                }
                 // Where evictions are wanted, the next look evicts it.
                 Ok(Applied::CannotResize { why }) => {
                     tracing::info!(pod = name, why, "it cannot be resized");
                     slot.refused.1.insert(uid);
+                    changes.not_resizable = Some(why);
                 }
                 Ok(Applied::BudgetSaysNo { why }) => {
-                    return Some((ConditionReason::DisruptionLimited, why));
+                    changes.refused = Some((ConditionReason::DisruptionLimited, why));
+                    break;
                 }
                 Ok(Applied::Gone) => {}
                 Ok(Applied::Unanswered) => {
                     self.ctx.telemetry.server_silent("resize", ANSWERED_WITHIN);
                     let seconds = ANSWERED_WITHIN.as_secs();
                     let why = format!("the API server did not answer for {seconds}s");
-                    return Some((ConditionReason::ServerUnavailable, why));
+                    changes.refused = Some((ConditionReason::ServerUnavailable, why));
+                    break;
                 }
                 Err(error) => {
                     self.ctx.telemetry.server_error("resize", &error);
-                    return Some((ConditionReason::ServerUnavailable, error.to_string()));
+                    changes.refused = Some((ConditionReason::ServerUnavailable, error.to_string()));
+                    break;
                 }
             }
         }
-        None
+        changes
     }
 
     /// Whether somebody makes evicted pods anew: the recommendation may be older than the end of
