@@ -4,6 +4,7 @@
 //! objective breaks between two looks.
 
 mod context;
+mod countdown;
 mod follow;
 mod gather;
 mod oom_kills;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
+use super::countdown::without_seconds;
 use super::report::{sim_time, time};
 use crate::api::{
     Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
@@ -25,8 +26,15 @@ use crate::update::{
 /// Who owns the updater's part of a status.
 const FIELD_MANAGER: &str = "homeostat-updater";
 
-/// A recommendation older than this is not carried out: whoever made it no longer looks.
+/// A recommendation older than this, and than some looks of the recommender, is not carried out:
+/// whoever made it no longer looks.
 const MOST_AGE: SimDuration = SimDuration::from_secs(180);
+
+/// Looks of the recommender that may be missed before it counts as gone.
+const MOST_LOOKS: u64 = 3;
+
+/// Seconds that remain are told again after this, so that they do not mislead.
+const RETOLD_AFTER: SimDuration = SimDuration::from_secs(60);
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
@@ -61,8 +69,8 @@ struct Slot {
     scaled_for: Option<(SimTime, u32)>,
     /// What is known to have been done, also if it could not be written.
     known: Option<Part>,
-    /// What was written last.
-    written: Option<Part>,
+    /// What was written last, and when.
+    written: Option<(Part, SimTime)>,
     /// Pods that were evicted or resized, by uid, and when.
     changed: BTreeMap<String, SimTime>,
     /// When the server last refused to go on, and why.
@@ -119,6 +127,14 @@ impl Slot {
         };
         pods.iter().map(view).collect()
     }
+
+    /// Whether a part says something that was not written yet.
+    fn is_news(&self, part: &Part, now: SimTime) -> bool {
+        self.written.as_ref().is_none_or(|(written, at)| {
+            written.without_seconds() != part.without_seconds()
+                || (written != part && *at + RETOLD_AFTER <= now)
+        })
+    }
 }
 
 /// The updater's part of a status.
@@ -126,6 +142,14 @@ impl Slot {
 struct Part {
     last_scale_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     rollout: RolloutStatus,
+}
+
+impl Part {
+    fn without_seconds(&self) -> Self {
+        let mut part = self.clone();
+        part.rollout.acting = part.rollout.acting.as_ref().map(without_seconds);
+        part
+    }
 }
 
 impl Updater {
@@ -186,8 +210,8 @@ impl Updater {
         }
         let part = work.carry_out(&mut slot).await;
         slot.known = Some(part.clone());
-        if slot.written.as_ref() != Some(&part) && work.write(&part).await {
-            slot.written = Some(part);
+        if slot.is_news(&part, work.now) && work.write(&part).await {
+            slot.written = Some((part, work.now));
         }
     }
 }
@@ -232,7 +256,9 @@ impl Work<'_> {
     /// nothing is done or said before.
     fn is_about_to_be_recommended(&self) -> bool {
         !self.is_of_this_spec()
-            && self.recommended_at().is_some_and(|at| self.now.saturating_since(at) <= MOST_AGE)
+            && self.recommended_at().is_some_and(|at| {
+                self.now.saturating_since(at) <= most_age(self.ctx.options.interval)
+            })
     }
 
     /// When the recommendation was made.
@@ -260,7 +286,7 @@ impl Work<'_> {
             return Some((ConditionReason::NoRecommendation, message));
         }
         let age = self.now.saturating_since(made_at.unwrap_or(self.now));
-        if age > MOST_AGE {
+        if age > most_age(self.ctx.options.interval) {
             let message = format!("the recommendation is {:.0}s old", age.seconds());
             return Some((ConditionReason::NoRecommendation, message));
         }
@@ -520,7 +546,7 @@ impl Work<'_> {
         }
         // A look that is broken off does not say which of them were done.
         slot.known = Some(ahead.clone());
-        slot.written = Some(ahead);
+        slot.written = Some((ahead, self.now));
         true
     }
 
@@ -540,6 +566,12 @@ fn sizes(pod: &PodRecord) -> Sizes {
         (container.name.clone(), (cpu, container.memory_request.unwrap_or_default()))
     };
     pod.containers.iter().map(size).collect()
+}
+
+/// The age that a recommendation may have, of a recommender that looks at this interval.
+fn most_age(interval: Duration) -> SimDuration {
+    let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    MOST_AGE.max(SimDuration::from_nanos(nanos.saturating_mul(MOST_LOOKS)))
 }
 
 /// Minute of the week of a time, from Monday 00:00 UTC. The first of January 1970 was a
@@ -618,6 +650,28 @@ mod tests {
         assert!(!is_stuck(250, ResizeState::Deferred { since: at(0) }, 299));
         assert!(is_stuck(250, ResizeState::Deferred { since: at(0) }, 300));
         assert!(!is_stuck(250, ResizeState::Underway, 1000));
+    }
+
+    #[test]
+    fn seconds_that_remain_are_written_once_a_minute_and_pods_at_once() {
+        let part = |updated: u32, seconds: u64| {
+            let message = format!("the first pods are watched for another {seconds}s");
+            let reason = ConditionReason::CanaryWatched.to_string();
+            let acting = Some(Acting { is_acting: false, reason, message });
+            let rollout = RolloutStatus { updated, acting, ..RolloutStatus::default() };
+            Part { rollout, ..Part::default() }
+        };
+        let slot = Slot { written: Some((part(1, 290), at(0))), ..Slot::default() };
+        assert!(!slot.is_news(&part(1, 285), at(5)));
+        assert!(slot.is_news(&part(2, 285), at(5)));
+        assert!(slot.is_news(&part(1, 230), at(60)));
+        assert!(!slot.is_news(&part(1, 290), at(60)));
+    }
+
+    #[test]
+    fn a_recommender_that_seldom_looks_is_given_three_looks() {
+        assert_eq!(most_age(Duration::from_secs(15)), SimDuration::from_secs(180));
+        assert_eq!(most_age(Duration::from_secs(300)), SimDuration::from_secs(900));
     }
 
     #[test]
