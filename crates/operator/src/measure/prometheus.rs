@@ -1,7 +1,7 @@
 //! Questions to a Prometheus server.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use homeostat_core::SimTime;
@@ -17,12 +17,19 @@ pub struct Prometheus {
     /// What stands before `/api/v1` in its address.
     prefix: String,
     timeout: Duration,
-    /// Until when it is not asked, since it did not answer in time.
-    rests_until: Arc<Mutex<Option<Instant>>>,
+    rests: Arc<Mutex<Rests>>,
 }
 
 /// Times of its timeout that a server is left alone for after it did not answer in time.
-const REST: u32 = 3;
+const SERVER_REST: u32 = 3;
+
+/// The same of a single question. It is longer, so that the question that finds out whether the
+/// server is back is not one of those that take too long by themselves.
+const QUESTION_REST: u32 = 4;
+
+/// So many different questions without an answer to any between them say that it is the server
+/// that does not answer, and not a question that asks for too much.
+const SILENT_AFTER: usize = 3;
 
 /// Where a Prometheus server is, and how to be let in.
 #[derive(Debug, Clone, Default)]
@@ -89,12 +96,12 @@ impl Prometheus {
         config.default_retry = false;
         let unusable = |why| AddressError::Unusable { url: url.to_owned(), why: Box::new(why) };
         let client = Client::try_from(config).map_err(unusable)?;
-        Ok(Self { client, prefix, timeout: address.timeout, rests_until: Arc::default() })
+        Ok(Self { client, prefix, timeout: address.timeout, rests: Arc::default() })
     }
 
     /// One number, as of now.
     pub async fn instant(&self, query: &str) -> Result<Reading, Problem> {
-        let answer = self.ask("query", &[("query", query)]).await?;
+        let answer = self.ask("query", query, &[]).await?;
         read_instant(&answer)
     }
 
@@ -125,47 +132,116 @@ impl Prometheus {
         let time = |time: SimTime| format!("{:.3}", time.nanos() as f64 / 1e9);
         let (start, end) = (time(from), time(to));
         let step = format!("{:.3}", step.as_secs_f64());
-        let fields =
-            [("query", query), ("start", &start[..]), ("end", &end[..]), ("step", &step[..])];
-        read_range(&self.ask("query_range", &fields).await?)
+        let fields = [("start", &start[..]), ("end", &end[..]), ("step", &step[..])];
+        read_range(&self.ask("query_range", query, &fields).await?)
     }
 
-    async fn ask(&self, what: &str, fields: &[(&str, &str)]) -> Result<String, Problem> {
+    async fn ask(
+        &self,
+        what: &'static str,
+        query: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<String, Problem> {
         let unreachable =
             |why: String| Problem::Unreachable { source: Source::Prometheus, why: brief(&why) };
         let seconds = self.timeout.as_secs_f64();
-        if let Some(rest) = self.rest() {
+        let question = (what, query.to_owned());
+        let asked = Instant::now();
+        if let Some(rest) = self.rests().of(&question, asked, self.timeout) {
             let rest = rest.as_secs_f64();
             let why = format!("no answer within {seconds} s, asked again in {rest:.0} s");
             return Err(unreachable(why));
         }
-        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let body = form_urlencoded::Serializer::new(String::new())
+            .append_pair("query", query)
+            .extend_pairs(fields)
+            .finish();
         let request = http::Request::post(format!("{}/api/v1/{what}", self.prefix))
             .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
             .map_err(|why| unreachable(why.to_string()))?;
         let answer = tokio::time::timeout(self.timeout, self.client.request_text(request));
         let answer = answer.await;
-        let rest = answer.is_err().then(|| Instant::now() + REST * self.timeout);
-        *self.rests_until.lock().expect("nobody panics while holding it") = rest;
+        let now = Instant::now();
         match answer {
-            Ok(Ok(text)) => Ok(text),
-            Ok(Err(why)) => Err(unreachable(why.to_string())),
-            Err(_) => Err(unreachable(format!("no answer within {seconds} s"))),
+            Ok(Ok(text)) => {
+                self.rests().answered(&question, now);
+                Ok(text)
+            }
+            // A refusal is an answer as well.
+            Ok(Err(why @ kube::Error::Api(_))) => {
+                self.rests().answered(&question, now);
+                Err(unreachable(why.to_string()))
+            }
+            // What fails at once keeps nobody waiting.
+            Ok(Err(why)) if now - asked < self.timeout => Err(unreachable(why.to_string())),
+            // So late, an error says that no connection came about.
+            Ok(Err(_)) | Err(_) => {
+                self.rests().silent(question, (asked, now), self.timeout);
+                Err(unreachable(format!("no answer within {seconds} s")))
+            }
         }
     }
 
-    /// How long the server is left alone still. When that is over one question is asked, and
-    /// the others wait for what comes of it: thousands that all wait would hold everybody up.
-    fn rest(&self) -> Option<Duration> {
-        let mut rests_until = self.rests_until.lock().expect("nobody panics while holding it");
-        let now = Instant::now();
-        let until = (*rests_until)?;
-        if now >= until {
-            *rests_until = Some(now + self.timeout);
-            return None;
+    fn rests(&self) -> MutexGuard<'_, Rests> {
+        self.rests.lock().expect("nobody panics while holding it")
+    }
+}
+
+/// What is asked: the endpoint, as a range may take long of which one moment does not, and the
+/// query.
+type Question = (&'static str, String);
+
+/// What is not asked for a while, since it was not answered in time. One question that takes
+/// too long is left alone by itself: the others have nothing to do with it.
+#[derive(Default)]
+struct Rests {
+    /// Until when questions rest.
+    questions: BTreeMap<Question, Instant>,
+    /// Until when the server rests.
+    server: Option<Instant>,
+    /// Some questions that the server was silent to since it answered last.
+    unanswered: BTreeSet<Question>,
+    answered_at: Option<Instant>,
+}
+
+impl Rests {
+    /// How long a question is not asked still. When that is over one is asked, and the others
+    /// wait for what comes of it: thousands that all wait would hold everybody up.
+    fn of(&mut self, question: &Question, now: Instant, timeout: Duration) -> Option<Duration> {
+        let own = self.questions.get_mut(question);
+        let mut ends: Vec<&mut Instant> = own.into_iter().chain(&mut self.server).collect();
+        let latest = ends.iter().map(|end| **end).max()?;
+        if now < latest {
+            return Some(latest - now);
         }
-        Some(until - now)
+        ends.iter_mut().for_each(|end| **end = now + timeout);
+        None
+    }
+
+    fn answered(&mut self, question: &Question, now: Instant) {
+        self.answered_at = Some(now);
+        self.unanswered.clear();
+        self.questions.remove(question);
+        // It was the server that did not answer, and not the questions that take long.
+        if self.server.take().is_some() {
+            self.questions.clear();
+        }
+    }
+
+    fn silent(&mut self, question: Question, (asked, now): (Instant, Instant), timeout: Duration) {
+        self.questions.retain(|_, until| now < *until);
+        self.questions.insert(question.clone(), now + QUESTION_REST * timeout);
+        // Others were answered meanwhile: one tenant may have several questions that take long.
+        if self.answered_at.is_some_and(|answered_at| answered_at >= asked) {
+            return;
+        }
+        if self.unanswered.len() < SILENT_AFTER {
+            self.unanswered.insert(question);
+        }
+        if self.unanswered.len() == SILENT_AFTER {
+            self.server = Some(now + SERVER_REST * timeout);
+        }
     }
 }
 
@@ -263,6 +339,9 @@ fn number((seconds, value): &Sample) -> Result<(SimTime, f64), Problem> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
     fn instant(text: &str) -> Result<(f64, f64), String> {
@@ -314,5 +393,138 @@ mod tests {
             let refused = Prometheus::new(&address).err().expect(url).to_string();
             assert!(refused.contains("is no address"), "{refused}");
         }
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn question(query: &str) -> Question {
+        ("query", query.to_owned())
+    }
+
+    /// Seconds that a question rests at a moment.
+    fn rest(rests: &mut Rests, query: &str, now: Instant) -> Option<u64> {
+        rests.of(&question(query), now, TIMEOUT).map(|rest| rest.as_secs())
+    }
+
+    /// Asks a question that is not answered in time; when it is given up.
+    fn ask_in_vain(rests: &mut Rests, query: &str, asked: Instant) -> Instant {
+        let now = asked + TIMEOUT;
+        rests.silent(question(query), (asked, now), TIMEOUT);
+        now
+    }
+
+    #[test]
+    fn a_question_that_takes_too_long_rests_alone() {
+        let (mut rests, start) = (Rests::default(), Instant::now());
+        // Whoever asks it again and again asks one question.
+        let now = (0..5).fold(start, |now, _| ask_in_vain(&mut rests, "slow", now));
+        assert_eq!(rest(&mut rests, "slow", now), Some(20));
+        assert_eq!(rest(&mut rests, "quick", now), None);
+        let a_range = ("query_range", "slow".to_owned());
+        assert_eq!(rests.of(&a_range, now, TIMEOUT), None);
+        let over = now + QUESTION_REST * TIMEOUT;
+        assert_eq!(rest(&mut rests, "slow", over), None);
+        assert_eq!(rest(&mut rests, "slow", over), Some(5), "one of those who ask it goes first");
+        rests.answered(&question("slow"), over);
+        assert_eq!(rest(&mut rests, "slow", over), None);
+    }
+
+    #[test]
+    fn a_server_that_answers_nobody_rests_until_one_question_is_answered() {
+        let (mut rests, start) = (Rests::default(), Instant::now());
+        let mut now = start;
+        for query in ["a", "b", "c"] {
+            assert_eq!(rest(&mut rests, "quick", now), None);
+            now = ask_in_vain(&mut rests, query, now);
+        }
+        assert_eq!(rest(&mut rests, "quick", now), Some(15));
+        let over = now + SERVER_REST * TIMEOUT;
+        assert_eq!(rest(&mut rests, "c", over), Some(5), "others find out whether it is back");
+        assert_eq!(rest(&mut rests, "quick", over), None);
+        assert_eq!(rest(&mut rests, "another", over), Some(5), "one goes first");
+        let now = ask_in_vain(&mut rests, "quick", over);
+        assert_eq!(rest(&mut rests, "another", now), Some(15));
+        rests.answered(&question("another"), now);
+        for query in ["a", "b", "c", "quick", "another"] {
+            assert_eq!(rest(&mut rests, query, now), None, "{query}");
+        }
+    }
+
+    #[test]
+    fn many_questions_that_take_too_long_say_nothing_of_a_server_that_answers_others() {
+        let (mut rests, start) = (Rests::default(), Instant::now());
+        rests.answered(&question("quick"), start + TIMEOUT / 2);
+        for query in ["a", "b", "c", "d"] {
+            ask_in_vain(&mut rests, query, start);
+        }
+        assert_eq!(rest(&mut rests, "quick", start + TIMEOUT), None);
+        let (mut rests, mut now) = (Rests::default(), start);
+        for query in ["a", "b", "c", "d"] {
+            now = ask_in_vain(&mut rests, query, now);
+            rests.answered(&question("quick"), now);
+        }
+        assert_eq!(rest(&mut rests, "quick", now), None);
+    }
+
+    #[test]
+    fn rests_that_are_over_are_forgotten() {
+        let (mut rests, mut now) = (Rests::default(), Instant::now());
+        for number in 0..100 {
+            now = ask_in_vain(&mut rests, &format!("up{{number=\"{number}\"}}"), now);
+        }
+        assert_eq!(rests.questions.len(), QUESTION_REST as usize);
+        assert_eq!(rests.unanswered.len(), SILENT_AFTER);
+    }
+
+    /// A server that says 1 to every query but one, of which it says nothing; its address.
+    async fn silent_to(slow: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer_unless(slow, stream));
+            }
+        });
+        url
+    }
+
+    async fn answer_unless(slow: &'static str, mut stream: TcpStream) {
+        let mut request = Vec::new();
+        let has = |request: &[u8], text: &str| String::from_utf8_lossy(request).contains(text);
+        // The query is all that the body has, and small enough to come in one piece.
+        while !has(&request, "query=") {
+            if stream.read_buf(&mut request).await.expect("it can be read") == 0 {
+                return;
+            }
+        }
+        if has(&request, slow) {
+            std::future::pending::<()>().await;
+        }
+        let body = r#"{"data":{"resultType":"scalar","result":[12,"1"]}}"#;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", body.len());
+        let answer = format!("{head}\r\nConnection: close\r\n\r\n{body}");
+        stream.write_all(answer.as_bytes()).await.expect("it can be written");
+    }
+
+    #[tokio::test]
+    async fn one_query_that_takes_too_long_keeps_no_other_from_its_answer() {
+        let timeout = Duration::from_millis(200);
+        let address = PrometheusAddress {
+            url: silent_to("slow").await,
+            timeout,
+            ..PrometheusAddress::default()
+        };
+        let prometheus = Prometheus::new(&address).expect("an address");
+        let why = async |query| prometheus.instant(query).await.expect_err(query).to_string();
+        let silent = why("slow").await;
+        assert!(silent.ends_with("no answer within 0.2 s"), "{silent}");
+        for query in ["quick", "up"] {
+            let answer = prometheus.instant(query).await.expect(query);
+            assert_eq!(answer.value, 1.0);
+        }
+        let asked = Instant::now();
+        let rests = why("slow").await;
+        assert!(rests.contains("asked again in"), "{rests}");
+        assert!(asked.elapsed() < timeout, "it was asked again");
     }
 }
