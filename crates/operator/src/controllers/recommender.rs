@@ -174,9 +174,11 @@ impl Recommender {
         let objects = self.ctx.objects.state();
         let namespaces: BTreeSet<String> =
             objects.iter().map(|object| key_of(&**object).0).collect();
+        let before = self.surroundings.read().expect("nobody panics while holding it").clone();
+        let before = before.map(|before| before.others.clone()).unwrap_or_default();
         let surroundings = Surroundings {
             usage: Usage::of(&self.ctx, &namespaces).await,
-            others: OtherAutoscalers::of(&self.ctx).await,
+            others: OtherAutoscalers::of(&self.ctx, before).await,
             namespaces,
         };
         *self.surroundings.write().expect("nobody panics while holding it") =

@@ -32,57 +32,123 @@ impl Refused {
     }
 }
 
-/// Kubernetes' own autoscalers, by the workload that they scale.
-#[derive(Debug, Default)]
+/// Kubernetes' own autoscalers.
+#[derive(Debug, Clone, Default)]
 pub(super) struct OtherAutoscalers {
-    by_target: BTreeMap<(String, String, String), String>,
+    horizontal: Autoscalers,
+    vertical: Autoscalers,
 }
 
+const HORIZONTAL: &str = "HorizontalPodAutoscaler";
+const VERTICAL: &str = "VerticalPodAutoscaler";
+
 impl OtherAutoscalers {
-    /// Asks which there are. What cannot be listed is counted as an error and taken for absent.
-    pub(super) async fn of(ctx: &Context) -> Self {
+    /// Asks which there are. If those of a kind cannot be listed, the ones known before are
+    /// taken: a server that does not answer has deleted none.
+    pub(super) async fn of(ctx: &Context, before: Self) -> Self {
         let capabilities = ctx.capabilities();
-        let mut others = Self::default();
+        let mut horizontal = Ok(Vec::new());
         if let Some(version) = capabilities.autoscaling {
-            let kind = GroupVersionKind::gvk("autoscaling", version, "HorizontalPodAutoscaler");
-            for object in list(ctx, &kind).await {
-                others.add(&object, "scaleTargetRef", "HorizontalPodAutoscaler");
-            }
+            let kind = GroupVersionKind::gvk("autoscaling", version, HORIZONTAL);
+            horizontal = list(ctx, &kind).await;
         }
+        let mut vertical = Ok(Vec::new());
         if capabilities.has_vpa {
-            let kind = GroupVersionKind::gvk("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler");
-            for object in list(ctx, &kind).await {
-                // One that is off only recommends: it is in nobody's way.
-                let mode = object.data.pointer("/spec/updatePolicy/updateMode");
-                if mode.and_then(|mode| mode.as_str()) != Some("Off") {
-                    others.add(&object, "targetRef", "VerticalPodAutoscaler");
+            let kind = GroupVersionKind::gvk("autoscaling.k8s.io", "v1", VERTICAL);
+            vertical = list(ctx, &kind).await;
+        }
+        before.after(horizontal, vertical)
+    }
+
+    /// What is known after each list was read, or why it was not.
+    fn after(self, horizontal: Listed, vertical: Listed) -> Self {
+        let vertical = vertical.map(|mut all| {
+            // One that is off only recommends: it is in nobody's way.
+            let mode = "/spec/updatePolicy/updateMode";
+            all.retain(|one| one.data.pointer(mode).and_then(|mode| mode.as_str()) != Some("Off"));
+            all
+        });
+        Self {
+            horizontal: self.horizontal.after(horizontal, "scaleTargetRef"),
+            vertical: self.vertical.after(vertical, "targetRef"),
+        }
+    }
+
+    /// Whether an object may act on a target. It may not either while nobody knows.
+    fn check_nobody_else_acts(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> Result<(), Refused> {
+        let key = (namespace.to_owned(), target.kind.clone(), target.name.clone());
+        let name = &target.name;
+        let mut unknown = None;
+        for (kind, autoscalers) in [(HORIZONTAL, &self.horizontal), (VERTICAL, &self.vertical)] {
+            match autoscalers {
+                Autoscalers::Known(by_target) => {
+                    let Some(other) = by_target.get(&key) else { continue };
+                    let message = format!(
+                        "{kind} {other:?} scales {name:?} as well: two that act would fight; \
+                         delete it, or use mode Recommend"
+                    );
+                    return Err(Refused::new(ConditionReason::OtherAutoscaler, message));
+                }
+                Autoscalers::Unknown { why } => {
+                    let message = format!(
+                        "{kind}s cannot be listed, and one might scale {name:?} as well: {why}"
+                    );
+                    unknown
+                        .get_or_insert(Refused::new(ConditionReason::ServerUnavailable, message));
                 }
             }
         }
-        others
+        unknown.map_or(Ok(()), Err)
     }
+}
 
-    fn add(&mut self, object: &DynamicObject, field: &str, kind: &str) {
-        let target = |part: &str| {
-            let pointer = format!("/spec/{field}/{part}");
-            object.data.pointer(&pointer).and_then(|text| text.as_str()).map(str::to_owned)
+/// Autoscalers of one kind.
+#[derive(Debug, Clone)]
+enum Autoscalers {
+    /// Their names by namespace, kind and name of what they scale.
+    Known(Arc<BTreeMap<(String, String, String), String>>),
+    /// They could not be listed yet.
+    Unknown { why: String },
+}
+
+impl Default for Autoscalers {
+    fn default() -> Self {
+        Self::Unknown { why: "nobody has asked yet".to_owned() }
+    }
+}
+
+impl Autoscalers {
+    /// What is known after a list was read, each of which names what it scales in a field, or
+    /// after it was not.
+    fn after(self, listed: Listed, field: &str) -> Self {
+        let all = match (listed, self) {
+            (Ok(all), _) => all,
+            (Err(_), before @ Self::Known(_)) => return before,
+            (Err(why), Self::Unknown { .. }) => return Self::Unknown { why },
         };
-        if let (Some(target_kind), Some(target_name)) = (target("kind"), target("name")) {
-            let key = (object.namespace().unwrap_or_default(), target_kind, target_name);
-            self.by_target.insert(key, format!("{kind} {:?}", object.name_any()));
-        }
-    }
-
-    fn of_target(&self, namespace: &str, target: &ScaleTargetRef) -> Option<&str> {
-        let key = (namespace.to_owned(), target.kind.clone(), target.name.clone());
-        self.by_target.get(&key).map(String::as_str)
+        let by_target = all.iter().filter_map(|one| {
+            let target = |part: &str| {
+                let pointer = format!("/spec/{field}/{part}");
+                one.data.pointer(&pointer).and_then(|text| text.as_str()).map(str::to_owned)
+            };
+            let key = (one.namespace().unwrap_or_default(), target("kind")?, target("name")?);
+            Some((key, one.name_any()))
+        });
+        Self::Known(Arc::new(by_target.collect()))
     }
 }
 
 /// Longer than this nobody is waited for who only might be there.
 const MOST_TIME: Duration = Duration::from_secs(15);
 
-async fn list(ctx: &Context, kind: &GroupVersionKind) -> Vec<DynamicObject> {
+/// All objects of a kind, or why they could not be listed.
+type Listed = Result<Vec<DynamicObject>, String>;
+
+async fn list(ctx: &Context, kind: &GroupVersionKind) -> Listed {
     let resource = ApiResource::from_gvk(kind);
     let api: Api<DynamicObject> = match &ctx.options.only_namespace {
         Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
@@ -92,16 +158,18 @@ async fn list(ctx: &Context, kind: &GroupVersionKind) -> Vec<DynamicObject> {
     let list = api.list(&every);
     let Ok(list) = tokio::time::timeout(MOST_TIME, list).await else {
         ctx.telemetry.server_silent("list autoscalers", MOST_TIME);
-        return Vec::new();
+        return Err(format!("no answer within {} s", MOST_TIME.as_secs()));
     };
     match list {
         Ok(list) => {
             ctx.telemetry.heard();
-            list.items
+            Ok(list.items)
         }
         Err(error) => {
             ctx.telemetry.server_error("list autoscalers", &error);
-            Vec::new()
+            // The group is there without this kind of it, or is gone since it was looked for.
+            let is_absent = matches!(&error, kube::Error::Api(no) if no.code == 404);
+            if is_absent { Ok(Vec::new()) } else { Err(error.to_string()) }
         }
     }
 }
@@ -121,14 +189,9 @@ pub(super) async fn standing(
         let message = format!("the older object {older:?} scales {:?} already", plan.target.name);
         return Err(Refused::new(ConditionReason::TargetTaken, message));
     }
-    let acts = matches!(plan.mode, Mode::Auto | Mode::Canary);
     // Beside an autoscaler that acts one can recommend, which is how people compare them.
-    if acts && let Some(other) = others.of_target(&namespace, &plan.target) {
-        let message = format!(
-            "{other} scales {:?} as well: two that act would fight; delete it, or use mode Recommend",
-            plan.target.name
-        );
-        return Err(Refused::new(ConditionReason::OtherAutoscaler, message));
+    if matches!(plan.mode, Mode::Auto | Mode::Canary) {
+        others.check_nobody_else_acts(&namespace, &plan.target)?;
     }
     let scaled = ctx.targets.scale(&namespace, &plan.target).await.map_err(|error| {
         let reason = match &error {
@@ -189,4 +252,88 @@ fn older_object(ctx: &Context, object: &MultidimPodAutoscaler) -> Option<String>
     ctx.objects
         .find(same_target)
         .map(|other: Arc<Guarded>| other.meta().name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn autoscaler(spec: Value) -> Vec<DynamicObject> {
+        let object = json!({ "metadata": { "name": "other", "namespace": "shop" }, "spec": spec });
+        vec![serde_json::from_value(object).expect("an object")]
+    }
+
+    fn target() -> ScaleTargetRef {
+        serde_json::from_value(reference()).expect("a target")
+    }
+
+    fn reference() -> Value {
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout" })
+    }
+
+    fn horizontal() -> Listed {
+        Ok(autoscaler(json!({ "scaleTargetRef": reference() })))
+    }
+
+    fn vertical(mode: &str) -> Listed {
+        let policy = json!({ "updateMode": mode });
+        Ok(autoscaler(json!({ "targetRef": reference(), "updatePolicy": policy })))
+    }
+
+    fn none() -> Listed {
+        Ok(Vec::new())
+    }
+
+    fn silent() -> Listed {
+        Err("no answer within 15 s".to_owned())
+    }
+
+    /// Why the target may not be acted on after some pairs of lists, one pair for each pass.
+    fn refused<const N: usize>(passes: [(Listed, Listed); N]) -> Option<(ConditionReason, String)> {
+        let others = passes.into_iter().fold(OtherAutoscalers::default(), |before, lists| {
+            let (horizontal, vertical) = lists;
+            before.after(horizontal, vertical)
+        });
+        let refused = others.check_nobody_else_acts("shop", &target()).err()?;
+        Some((refused.reason, refused.message))
+    }
+
+    #[test]
+    fn an_autoscaler_that_acts_on_the_target_is_named() {
+        let check = |lists: (Listed, Listed), expect: &str| {
+            let (reason, message) = refused([lists]).expect(expect);
+            assert_eq!(reason, ConditionReason::OtherAutoscaler);
+            assert!(message.starts_with(expect), "{message}");
+        };
+        check((horizontal(), none()), "HorizontalPodAutoscaler \"other\" scales \"checkout\"");
+        check((none(), vertical("Auto")), "VerticalPodAutoscaler \"other\" scales \"checkout\"");
+        check((silent(), vertical("Auto")), "VerticalPodAutoscaler");
+        assert_eq!(refused([(none(), vertical("Off"))]), None);
+        assert_eq!(refused([(none(), none())]), None);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_leaves_what_was_known_of_its_kind() {
+        let (reason, _) = refused([(horizontal(), none()), (silent(), none()), (silent(), none())])
+            .expect("it is there still");
+        assert_eq!(reason, ConditionReason::OtherAutoscaler);
+        assert_eq!(refused([(none(), none()), (silent(), silent())]), None);
+        assert_eq!(refused([(horizontal(), none()), (none(), silent())]), None, "it was deleted");
+    }
+
+    #[test]
+    fn nobody_acts_before_each_list_was_read_once() {
+        for (lists, kind) in [
+            ((silent(), none()), "HorizontalPodAutoscalers cannot be listed"),
+            ((none(), silent()), "VerticalPodAutoscalers cannot be listed"),
+        ] {
+            let (reason, message) = refused([lists]).expect(kind);
+            assert_eq!(reason, ConditionReason::ServerUnavailable);
+            assert!(message.starts_with(kind), "{message}");
+            assert!(message.ends_with("no answer within 15 s"), "{message}");
+        }
+        assert_eq!(refused([(silent(), none()), (none(), silent())]), None);
+    }
 }
