@@ -1,6 +1,7 @@
 //! What the controllers share: the cluster, caches that follow it, and who leads.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -239,11 +240,12 @@ impl Context {
         note: &str,
     ) {
         use kube::Resource;
+        let note: String = note.chars().take(1000).collect();
         let event = Event {
             type_: if is_warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(note.chars().take(1000).collect()),
-            action: "Autoscale".to_owned(),
+            action: action_of(&note),
+            note: Some(note),
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
@@ -252,8 +254,64 @@ impl Context {
     }
 }
 
+/// The action of an event, another one for each note. The recorder counts up an event of the same
+/// action and reason and leaves its note as it was first: of 2 -> 4 pods and then 4 -> 9 nobody
+/// would learn the second.
+fn action_of(note: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    without_times(note).hash(&mut hasher);
+    format!("Autoscale-{:08x}", hasher.finish() as u32)
+}
+
+/// The words of a note without its times, as in `300s`, `46ms` and `5 s`: they count down and
+/// vary from look to look, while numbers of pods and sizes are what was decided.
+fn without_times(note: &str) -> Vec<&str> {
+    let is_edge = |c: char| !c.is_alphanumeric();
+    let words = note.split_whitespace().map(|word| word.trim_matches(is_edge));
+    let words: Vec<&str> = words.collect();
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let is_time = |(place, word): (usize, &str)| {
+        let amount = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
+        let has_unit_behind = words.get(place + 1) == Some(&"s");
+        amount.is_some_and(is_number) || has_unit_behind && is_number(word)
+    };
+    let all = words.iter().copied().enumerate();
+    all.filter(|one| !is_time(*one)).map(|(_, word)| word).collect()
+}
+
 /// Now, since 1970.
 pub fn now() -> SimTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_with_other_numbers_is_another_event() {
+        let check = |one: &str, other: &str| {
+            assert_ne!(action_of(one), action_of(other), "{one:?} and {other:?}");
+        };
+        check("2 -> 4 pods: use asks for it", "4 -> 9 pods: use asks for it");
+        check("4 -> 2 pods: use asks for it", "2 -> 4 pods: use asks for it");
+        check("1 of 5 pods get the recommended size", "2 of 5 pods get the recommended size");
+        check("past use asks for 250m", "past use asks for 500m");
+        check("past use asks for 1Gi", "past use asks for 2Gi");
+        check("Ready: joint stands in", "MetricsFresh: joint stands in");
+    }
+
+    #[test]
+    fn a_note_with_other_times_is_the_same_event() {
+        let check = |one: &str, other: &str| assert_eq!(action_of(one), action_of(other));
+        check("2 -> 4 pods", "2 -> 4 pods");
+        check("Acting: watched for another 300s", "Acting: watched for another 285s");
+        check("62s old, at most 60s are believed", "77s old, at most 60s are believed");
+        check("p99 612ms is over 250ms", "p99 1.2s is over 250ms");
+        check(
+            "no answer within 5 s, asked again in 12 s",
+            "no answer within 5 s, asked again in 3 s",
+        );
+    }
 }
