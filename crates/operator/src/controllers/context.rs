@@ -13,6 +13,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
 
+use super::countdown::without_times;
 use super::follow::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, PodCache, Targets};
@@ -261,22 +262,6 @@ fn action_of(note: &str) -> String {
     let mut hasher = DefaultHasher::new();
     without_times(note).hash(&mut hasher);
     format!("Autoscale-{:08x}", hasher.finish() as u32)
-}
-
-/// The words of a note without its times, as in `300s`, `46ms` and `5 s`: they count down and
-/// vary from look to look, while numbers of pods and sizes are what was decided.
-fn without_times(note: &str) -> Vec<&str> {
-    let is_edge = |c: char| !c.is_alphanumeric();
-    let words = note.split_whitespace().map(|word| word.trim_matches(is_edge));
-    let words: Vec<&str> = words.collect();
-    let is_number = |word: &str| word.parse::<f64>().is_ok();
-    let is_time = |(place, word): (usize, &str)| {
-        let amount = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
-        let has_unit_behind = words.get(place + 1) == Some(&"s");
-        amount.is_some_and(is_number) || has_unit_behind && is_number(word)
-    };
-    let all = words.iter().copied().enumerate();
-    all.filter(|one| !is_time(*one)).map(|(_, word)| word).collect()
 }
 
 /// Now, since 1970.

@@ -1,16 +1,27 @@
-//! What is said again and again with fewer seconds each time.
+//! What is said again and again with other times in it: seconds that remain, ages, latencies.
+//! That they differ is no news; whoever took it for some would never rest.
 
 use crate::api::Acting;
 
-/// What the updater says of itself, without the seconds in it: that fewer of them remain is no
-/// news, and whoever took it for some would never rest. Other numbers, as of pods, are.
-pub(super) fn without_seconds(acting: &Acting) -> Acting {
-    let is_seconds = |word: &str| {
-        let number = word.trim_end_matches([',', ';']).strip_suffix('s');
-        number.is_some_and(|number| number.parse::<u64>().is_ok())
+/// The words of a text without its times, as in `300s`, `46ms` and `5 s`. Numbers of pods and sizes
+/// stay: they are what was decided.
+pub(super) fn without_times(text: &str) -> Vec<&str> {
+    let is_edge = |c: char| !c.is_alphanumeric();
+    let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
+    let words: Vec<&str> = words.collect();
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let is_time = |(place, word): (usize, &str)| {
+        let amount = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
+        let has_unit_behind = words.get(place + 1) == Some(&"s");
+        amount.is_some_and(is_number) || has_unit_behind && is_number(word)
     };
-    let words: Vec<&str> = acting.message.split(' ').filter(|word| !is_seconds(word)).collect();
-    Acting { message: words.join(" "), ..acting.clone() }
+    let all = words.iter().copied().enumerate();
+    all.filter(|one| !is_time(*one)).map(|(_, word)| word).collect()
+}
+
+/// What the updater says of itself, without the times in it.
+pub(super) fn without_countdown(acting: &Acting) -> Acting {
+    Acting { message: without_times(&acting.message).join(" "), ..acting.clone() }
 }
 
 #[cfg(test)]
@@ -23,7 +34,7 @@ mod tests {
             reason: "DisruptionLimited".to_owned(),
             message: message.to_owned(),
         };
-        without_seconds(&acting(before)) != without_seconds(&acting(after))
+        without_countdown(&acting(before)) != without_countdown(&acting(after))
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::context::{Key, key_of};
-use super::countdown::without_seconds;
+use super::countdown::without_countdown;
 use crate::api::{Acting, MultidimPodAutoscaler};
 use crate::cluster::PodCache;
 use crate::guard::PAUSE_ANNOTATION;
@@ -137,7 +137,7 @@ impl Written {
             generation: meta.generation,
             pause: annotations.and_then(|all| all.get(PAUSE_ANNOTATION).cloned()),
             is_leaving: meta.deletion_timestamp.is_some(),
-            acting: rollout.and_then(|rollout| rollout.acting.as_ref()).map(without_seconds),
+            acting: rollout.and_then(|rollout| rollout.acting.as_ref()).map(without_countdown),
         }
     }
 }

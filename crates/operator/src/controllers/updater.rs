@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
-use super::countdown::without_seconds;
+use super::countdown::without_countdown;
 use super::report::{sim_time, time};
 use crate::api::{
     Acting, ConditionReason, ConditionType, Mode, MultidimPodAutoscaler,
@@ -131,7 +131,7 @@ impl Slot {
     /// Whether a part says something that was not written yet.
     fn is_news(&self, part: &Part, now: SimTime) -> bool {
         self.written.as_ref().is_none_or(|(written, at)| {
-            written.without_seconds() != part.without_seconds()
+            written.without_countdown() != part.without_countdown()
                 || (written != part && *at + RETOLD_AFTER <= now)
         })
     }
@@ -145,9 +145,9 @@ struct Part {
 }
 
 impl Part {
-    fn without_seconds(&self) -> Self {
+    fn without_countdown(&self) -> Self {
         let mut part = self.clone();
-        part.rollout.acting = part.rollout.acting.as_ref().map(without_seconds);
+        part.rollout.acting = part.rollout.acting.as_ref().map(without_countdown);
         part
     }
 }
