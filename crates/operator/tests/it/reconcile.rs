@@ -240,3 +240,49 @@ async fn a_killed_operator_goes_on_where_it_was() {
     .await;
     assert!(!operator.log().contains("beginning anew"), "{}", operator.log());
 }
+
+#[tokio::test]
+async fn what_was_learnt_of_one_workload_is_not_applied_to_another() {
+    let Some(shop) = Shop::open("retargeted").await else { return };
+    for (name, memory) in [("large", "3000Mi"), ("small", "100Mi")] {
+        shop.deployment(name, 1).await;
+        shop.uses(&format!("{name}-0"), "200m", memory).await;
+    }
+    shop.autoscaler("checkout", spec("large", "Recommend")).await.expect("taken");
+    let start = |copy| {
+        let config = OperatorConfig { copy, ..NO_WEBHOOK };
+        Operator::start(shop.cluster, &shop.namespace, &config)
+    };
+    let operator = start("");
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    // What VPA alone would give is made of nothing but what is remembered.
+    let memory = async |is_meant: fn(u64) -> bool| {
+        eventually("the memory of another workload", async || {
+            let status = api.get("checkout").await.expect("there").status?;
+            let memory = status.alternatives?.vpa_target.memory?.0;
+            let mebibytes = memory.strip_suffix("Mi")?.parse().ok()?;
+            is_meant(mebibytes).then_some(())
+        })
+        .await;
+    };
+    memory(|mebibytes| mebibytes > 3000).await;
+    let aim = async |target: &str| {
+        let change = Patch::Merge(json!({ "spec": { "scaleTargetRef": { "name": target } } }));
+        api.patch("checkout", &PatchParams::default(), &change).await.expect("patched");
+    };
+    aim("small").await;
+    memory(|mebibytes| mebibytes < 300).await;
+    aim("large").await;
+    memory(|mebibytes| mebibytes > 3000).await;
+    // Nor by one that comes later and reads what is written down.
+    let checkpoints: Api<homeostat_operator::api::MultidimPodAutoscalerCheckpoint> = shop.api();
+    eventually("a checkpoint of the large one", async || {
+        let checkpoint = checkpoints.get_opt("checkout").await.expect("asked")?;
+        (checkpoint.spec.scale_target_ref?.name == "large").then_some(())
+    })
+    .await;
+    operator.kill();
+    aim("small").await;
+    let _operator = start("-again");
+    memory(|mebibytes| mebibytes < 300).await;
+}

@@ -8,7 +8,8 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
@@ -127,6 +128,72 @@ async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
     let rollout =
         api.get("checkout").await.expect("there").status.and_then(|status| status.rollout);
     assert_eq!(rollout.map(|rollout| rollout.evictions.len()), Some(2));
+}
+
+#[tokio::test]
+async fn what_is_not_controlled_is_left_to_the_template() {
+    let Some(shop) = Shop::open("controlled").await else { return };
+    shop.deployment("checkout", 2).await;
+    for place in 0..2 {
+        shop.uses(&format!("checkout-{place}"), "300m", "400Mi").await;
+    }
+    let mut object = spec("checkout", "Auto");
+    object["policy"] = json!({ "disruption": { "leastPodAge": "1s" } });
+    object["constraints"]["containerControlledResources"] = json!(["cpu"]);
+    shop.autoscaler("checkout", object).await.expect("taken");
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    let target = eventually("a recommendation", async || {
+        let status = api.get("checkout").await.expect("there").status?;
+        Some(status.recommendation?.container_recommendations.first()?.target.clone())
+    })
+    .await;
+    assert!(target.cpu.is_some() && target.memory.is_none(), "{target:?}");
+    // Twice the memory that they ask for is no reason to touch pods that nobody wants sized.
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    assert_eq!(requests(&shop, "checkout-0").await.1, "256Mi");
+    assert_eq!(requests(&shop, "checkout-1").await.1, "256Mi");
+}
+
+#[tokio::test]
+async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
+    let Some(shop) = Shop::open("budget").await else { return };
+    shop.deployment("checkout", 2).await;
+    let uses = async |cpu: &str| {
+        for place in 0..2 {
+            shop.uses(&format!("checkout-{place}"), cpu, "400Mi").await;
+        }
+    };
+    uses("300m").await;
+    // Nobody computes budgets here, so that this one allows nothing.
+    let kind = GroupVersionKind::gvk("policy", "v1beta1", "PodDisruptionBudget");
+    let budgets: Api<DynamicObject> =
+        Api::namespaced_with(shop.client.clone(), &shop.namespace, &ApiResource::from_gvk(&kind));
+    let budget = serde_json::from_value(json!({
+        "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "strict" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "checkout" } } },
+    }));
+    budgets.create(&PostParams::default(), &budget.expect("valid")).await.expect("created");
+    let mut object = spec("checkout", "Auto");
+    object["policy"] = json!({ "disruption": { "leastPodAge": "1s" } });
+    shop.autoscaler("checkout", object).await.expect("taken");
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let message = shop.condition("checkout", "Acting", "DisruptionLimited").await;
+    assert!(message.contains("budget"), "{message}");
+    // A burst is answered meanwhile.
+    uses("490m").await;
+    eventually("more pods", async || (shop.replicas("checkout").await > 2).then_some(())).await;
+    assert!(!operator.log().contains("did not answer"), "{}", operator.log());
+    // What was refused was not done.
+    let api: Api<MultidimPodAutoscaler> = shop.api();
+    eventually("no eviction to be counted", async || {
+        let status = api.get("checkout").await.expect("there").status?;
+        status.rollout?.evictions.is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
