@@ -77,6 +77,16 @@ fn room_under_the_threshold_lets_the_level_rise_slowly_to_its_end() {
     assert_eq!(after(30, 0.9), 90.0);
 }
 
+#[test]
+fn looks_between_two_do_not_make_the_level_rise_faster() {
+    let mut joint = joint();
+    for seconds in (0..=60).step_by(5) {
+        joint.propose(&observation(seconds, 10, 0.7));
+    }
+    // Fifteen seconds of the first look, and a minute.
+    assert!((joint.fill().percent() - 73.75).abs() < 0.01);
+}
+
 /// Replicas after an objective that was kept at 600 ms has broken.
 fn after_a_break(used: f64, serving: usize, latency_millis: u64) -> f64 {
     let mut joint = joint();

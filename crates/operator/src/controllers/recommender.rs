@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 
 use futures::{StreamExt, stream};
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
@@ -166,6 +166,7 @@ impl Recommender {
 
     fn forget(&self) {
         self.slots.retain(|_| false);
+        *self.surroundings.write().expect("nobody panics while holding it") = None;
         self.ctx.telemetry.forget_all();
     }
 
@@ -253,10 +254,7 @@ impl Recommender {
                 let about = about(&previous);
                 let refused = Refused::new(ConditionReason::InvalidSpec, invalid.error.clone());
                 let status = about.refused(&refused);
-                if slot
-                    .written
-                    .as_ref()
-                    .is_none_or(|(written, _)| written.conditions != status.conditions)
+                if slot.written.as_ref().is_none_or(|(written, _)| !says_the_same(written, &status))
                 {
                     self.ctx.write_status(key, FIELD_MANAGER, &status).await;
                     slot.written = Some((status, about.now));
@@ -595,6 +593,17 @@ struct News {
     standing: Standing,
     inputs: crate::recommend::Inputs,
     outcome: Outcome,
+}
+
+/// Whether two statuses have the same conditions, since whenever that is.
+fn says_the_same(a: &MultidimPodAutoscalerStatus, b: &MultidimPodAutoscalerStatus) -> bool {
+    let said = |status: &MultidimPodAutoscalerStatus| {
+        let words = |one: &Condition| {
+            (one.type_.clone(), one.status.clone(), one.reason.clone(), one.message.clone())
+        };
+        status.conditions.iter().map(words).collect::<Vec<_>>()
+    };
+    said(a) == said(b)
 }
 
 /// What the updater and the webhook act on.

@@ -4,6 +4,7 @@
 mod pod_metrics;
 mod prometheus;
 mod reading;
+mod rests;
 mod sudden_zero;
 mod trust;
 

@@ -79,6 +79,7 @@ const GETS_BETTER: f64 = 0.98;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FillLevel {
     level: f64,
+    looked: Option<SimTime>,
     strain: Option<Strain>,
 }
 
@@ -94,7 +95,7 @@ struct Strain {
 
 impl FillLevel {
     pub(super) fn new(config: &FillConfig) -> Self {
-        Self { level: config.start.ratio(), strain: None }
+        Self { level: config.start.ratio(), looked: None, strain: None }
     }
 
     /// The level.
@@ -111,6 +112,9 @@ impl FillLevel {
     /// given as a part of the request.
     pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation, part: f64, used: f64) {
         let (now, tolerance) = (obs.now, config.tolerance.ratio());
+        // Some looks come between two, and some late: neither proves more than its time.
+        let last = self.looked.replace(now);
+        let passed = last.map_or(obs.window, |last| now.saturating_since(last).min(obs.window));
         if part <= config.near.ratio() || used > self.level * (1.0 + tolerance) {
             self.strain = None;
         } else {
@@ -127,7 +131,7 @@ impl FillLevel {
             self.strain = Some(Strain { since, seen: now, part });
         }
         if part < config.comfortable.ratio() && used >= self.level * (1.0 - tolerance) {
-            let rise = 0.01 * obs.window.seconds() / config.rise.seconds();
+            let rise = 0.01 * passed.seconds() / config.rise.seconds();
             self.level = (self.level + rise).min(config.most.ratio());
         }
     }
@@ -136,6 +140,8 @@ impl FillLevel {
 impl Persist for FillLevel {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f64(&format!("{name}/level"), [self.level]);
+        let looked = self.looked.map(SimTime::nanos);
+        out.put_u64(&format!("{name}/looked"), looked.into_iter().collect::<Vec<_>>());
         let times = self.strain.map(|strain| [strain.since.nanos(), strain.seen.nanos()]);
         out.put_u64(&format!("{name}/strain"), times.into_iter().flatten().collect::<Vec<_>>());
         let part = self.strain.map(|strain| strain.part);
@@ -144,6 +150,8 @@ impl Persist for FillLevel {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         self.level = from.f64s(&format!("{name}/level"), 1)?[0];
+        let looked = from.any_u64s(&format!("{name}/looked"))?;
+        self.looked = looked.first().copied().map(SimTime::from_nanos);
         let times = from.any_u64s(&format!("{name}/strain"))?;
         let part = from.any_f64s(&format!("{name}/strain_part"))?;
         self.strain = match (times, part) {
