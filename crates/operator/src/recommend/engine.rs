@@ -12,13 +12,14 @@ use homeostat_decide::{
     decide,
 };
 
-use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs, Sizes};
+use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, Division};
 use super::words::in_words;
 use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Look, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
+use crate::update::Sizes;
 
 /// No step adds more than the larger of a doubling and four pods.
 const STEP_UP: ReplicaStep = ReplicaStep { absolute: 4, relative: Fraction::ONE };

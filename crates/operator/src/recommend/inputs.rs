@@ -1,12 +1,11 @@
 //! What a controller knows of a workload at one moment.
 
-use std::collections::BTreeMap;
-
 use homeostat_core::{Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
 use homeostat_decide::{Allocation, Observation, ReplicaSample};
 
 use crate::api::{Goal, Plan};
 use crate::measure::{Problem, Reading, Source, TrustConfig};
+use crate::update::Sizes;
 
 /// What is known of a workload at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +55,6 @@ pub struct ContainerInputs {
     /// Bytes that it uses.
     pub memory: Option<Reading>,
 }
-
-/// CPU and memory of containers by their names.
-pub(super) type Sizes = BTreeMap<String, (Millicores, Bytes)>;
 
 /// Inputs of which every number was judged.
 #[derive(Debug, Clone, PartialEq)]
