@@ -19,7 +19,7 @@ use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Look, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
-use crate::update::Sizes;
+use crate::update::{Sizes, TOLERANCE};
 
 /// No step adds more than the larger of a doubling and four pods.
 const STEP_UP: ReplicaStep = ReplicaStep { absolute: 4, relative: Fraction::ONE };
@@ -535,9 +535,9 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
     }
 }
 
-/// Whether two pods have nearly the same: quantities are rounded when they are written.
+/// Whether two pods have nearly the same, as the updater takes it.
 fn are_near(a: &Sizes, b: &Sizes) -> bool {
-    let is_near = |a: u64, b: u64| a.abs_diff(b) as f64 <= 0.05 * a.max(b) as f64;
+    let is_near = |a: u64, b: u64| a.abs_diff(b) as f64 <= TOLERANCE * a.max(b) as f64;
     a.len() == b.len()
         && a.iter().all(|(name, (cpu, memory))| {
             b.get(name).is_some_and(|(other_cpu, other_memory)| {

@@ -6,6 +6,6 @@ mod next_pods;
 
 pub use apply::{ANSWERED_WITHIN, Applied, apply, may_be_done, resources, wanted_sizes};
 pub use next_pods::{
-    Blocked, NextPods, PodStep, PodView, Rollout, Sizes, WantedSize, WantedSizes, fits, next_pods,
-    sizes_new_pods, tolerated,
+    Blocked, NextPods, PodStep, PodView, Rollout, Sizes, TOLERANCE, WantedSize, WantedSizes, fits,
+    next_pods, sizes_new_pods, tolerated,
 };

@@ -15,7 +15,7 @@ const TRIED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(60);
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
 /// A request this near to the recommendation counts as the same: nobody restarts for a percent.
-const TOLERANCE: f64 = 0.05;
+pub const TOLERANCE: f64 = 0.05;
 
 /// CPU and memory that each container has.
 pub type Sizes = BTreeMap<String, (Millicores, Bytes)>;
