@@ -5,8 +5,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 /// Days that a certificate is good for.
@@ -97,6 +99,19 @@ impl Certificates {
         now.as_second() + REPLACED_DAYS_BEFORE * DAY_SECONDS >= self.ends
     }
 
+    /// Whether a server of these names can show them: whoever renames the service needs others.
+    pub fn are_for(&self, names: &[String]) -> bool {
+        let Ok(leaf) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else {
+            return false;
+        };
+        let Ok(leaf) = ParsedCertificate::try_from(&leaf) else { return false };
+        let is_named = |name: &String| {
+            ServerName::try_from(name.as_str())
+                .is_ok_and(|name| verify_server_name(&leaf, &name).is_ok())
+        };
+        names.iter().all(is_named)
+    }
+
     /// As a server needs them.
     pub fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
         let refused =
@@ -134,6 +149,19 @@ mod tests {
         assert!(!made.are_due(at(59)));
         assert!(made.are_due(at(61)));
         made.certified_key().expect("a server can use them");
+    }
+
+    #[test]
+    fn they_are_for_the_names_and_addresses_that_they_were_made_for() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<_>>();
+        let all = names(&["homeostat.ops.svc", "127.0.0.1"]);
+        let made = Certificates::make(&all, at(0), None).expect("made");
+        assert!(made.are_for(&all));
+        assert!(made.are_for(&names(&["127.0.0.1"])));
+        assert!(!made.are_for(&names(&["homeostat.ops.svc", "renamed.ops.svc"])));
+        assert!(!made.are_for(&names(&["127.0.0.2"])));
+        let broken = Certificates { certificate: "no certificate".to_owned(), ..made };
+        assert!(!broken.are_for(&all));
     }
 
     #[test]

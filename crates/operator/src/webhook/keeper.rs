@@ -147,7 +147,9 @@ impl Keeper {
         let secret = self.secrets.get_opt(&self.config.secret).await?;
         let mut kept = secret.as_ref().and_then(read);
         let now = Timestamp::now();
-        let is_usable = |kept: &Certificates| !kept.are_due(now) && kept.certified_key().is_ok();
+        let is_usable = |kept: &Certificates| {
+            !kept.are_due(now) && kept.are_for(&self.config.names) && kept.certified_key().is_ok()
+        };
         if self.leads.is_held() && !kept.as_ref().is_some_and(is_usable) {
             match Certificates::make(&self.config.names, now, kept.as_ref()) {
                 Ok(made) => {
@@ -220,11 +222,17 @@ impl Keeper {
             *self.current.ended.write().expect("nobody panics while holding it") =
                 Some((ends, Instant::now()));
         }
-        let verb = if has_ended { "ended" } else { "would have ended" };
+        let why = if has_ended {
+            format!("ended at {ends}")
+        } else if before.are_due(now) {
+            format!("would have ended at {ends}")
+        } else {
+            format!("was not that of {}", self.config.names.join(", "))
+        };
         let event = Event {
             type_: if has_ended { EventType::Warning } else { EventType::Normal },
             reason: "CertificateReplaced".to_owned(),
-            note: Some(format!("the webhook's certificate {verb} at {ends} and was replaced")),
+            note: Some(format!("the webhook's certificate {why} and was replaced")),
             action: "Replace".to_owned(),
             secondary: None,
         };

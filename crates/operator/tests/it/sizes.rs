@@ -196,6 +196,33 @@ async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
     .await;
 }
 
+/// Puts certificates where the operator looks for those that it made earlier.
+async fn keep(shop: &Shop, made: &Certificates) {
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "homeostat-webhook" },
+        "stringData": {
+            "ca.crt": made.authorities, "tls.crt": made.certificate, "tls.key": made.key,
+            "ends": made.ends.to_string(),
+        },
+    }))
+    .expect("valid");
+    let secrets: Api<Secret> = shop.api();
+    secrets.create(&PostParams::default(), &secret).await.expect("created");
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_name_is_replaced() {
+    let Some(shop) = Shop::open("renamed").await else { return };
+    let names = ["earlier.shop.svc".to_owned()];
+    keep(&shop, &Certificates::make(&names, Timestamp::now(), None).expect("made")).await;
+    let listen = format!("127.0.0.1:{}", free_port());
+    let arguments = ["--listen", &listen, "--webhook-name", "127.0.0.1"];
+    let config = OperatorConfig { arguments: &arguments, copy: "" };
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    let note = shop.event("homeostat-webhook", "CertificateReplaced").await;
+    assert!(note.contains("certificate was not that of 127.0.0.1"), "{note}");
+}
+
 #[tokio::test]
 async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it() {
     let Some(shop) = Shop::open("ended").await else { return };
@@ -207,16 +234,7 @@ async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it(
     let long_ago = now - SignedDuration::from_hours(24 * 100);
     let ended = Certificates::make(&names, long_ago, None).expect("made");
     assert!(ended.ends < now.as_second());
-    let secret: Secret = serde_json::from_value(json!({
-        "metadata": { "name": "homeostat-webhook" },
-        "stringData": {
-            "ca.crt": ended.authorities, "tls.crt": ended.certificate, "tls.key": ended.key,
-            "ends": ended.ends.to_string(),
-        },
-    }))
-    .expect("valid");
-    let secrets: Api<Secret> = shop.api();
-    secrets.create(&PostParams::default(), &secret).await.expect("created");
+    keep(&shop, &ended).await;
     let mut object = spec("checkout", "Auto");
     let size = json!({ "cpu": "600m", "memory": "300Mi" });
     object["policy"] = json!({ "updateMode": "Initial" });
