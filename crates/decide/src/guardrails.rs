@@ -33,6 +33,14 @@ pub struct ReplicaStep {
     pub relative: Fraction,
 }
 
+impl ReplicaStep {
+    /// How many replicas a target of `replicas` may move at once.
+    pub fn most(self, replicas: u32) -> u32 {
+        let relative = (f64::from(replicas) * self.relative.ratio()) as u32;
+        relative.max(self.absolute).max(1)
+    }
+}
+
 /// At most this many changed allocations in any stretch of this length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
@@ -201,10 +209,8 @@ impl Guardrails {
             if is_up { step.up } else { step.down }
         }
         match dimension {
-            Dimension::Replicas => way(&self.config.replica_step, is_up).map(|step| {
-                let relative = (base as f64 * step.relative.ratio()) as u64;
-                relative.max(u64::from(step.absolute)).max(1)
-            }),
+            Dimension::Replicas => way(&self.config.replica_step, is_up)
+                .map(|step| u64::from(step.most(u32::try_from(base).unwrap_or(u32::MAX)))),
             Dimension::Cpu => way(&self.config.cpu_step, is_up).map(Millicores::millicores),
             Dimension::Memory => way(&self.config.memory_step, is_up).map(Bytes::bytes),
         }

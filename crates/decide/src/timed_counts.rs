@@ -36,6 +36,11 @@ impl TimedCounts {
         self.counts.get(index).map(|(at, _)| *at)
     }
 
+    /// When the latest count was.
+    pub(crate) fn latest(&self) -> Option<SimTime> {
+        self.counts.back().map(|(at, _)| *at)
+    }
+
     /// Number of counts.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
@@ -68,6 +73,7 @@ mod tests {
         counts.push(at(10), 2);
         assert_eq!(counts.within(at(14), span).sum::<u32>(), 6);
         assert_eq!(counts.within(at(15), span).sum::<u32>(), 2);
+        assert_eq!(counts.latest(), Some(at(10)));
         counts.forget(at(15), span);
         assert_eq!((counts.len(), counts.time(0)), (1, Some(at(10))));
     }

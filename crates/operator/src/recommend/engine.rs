@@ -203,7 +203,7 @@ impl Engine {
             is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
             reasons.extend(why.map(|why| why.to_string()));
             // What is given back comes no faster than anything else.
-            let most = (from.replicas + STEP_UP.absolute).max(from.replicas.saturating_mul(2));
+            let most = from.replicas.saturating_add(STEP_UP.most(from.replicas));
             let replicas = left.replicas.min(most.max(applied.replicas));
             applied = guardrails.config().bounds.clamp(&Allocation { replicas, ..left });
         }

@@ -185,11 +185,9 @@ impl BehaviorMemory {
         recommended: u32,
     ) -> u32 {
         let (up, down) = (behavior.up.stabilization, behavior.down.stabilization);
-        let last = self.recommendations.len().checked_sub(1);
-        let last = last.and_then(|last| self.recommendations.time(last));
         // One who looks less often than the window is long is not silent.
         let longest = up.max(down).max(look * MOST_LOOKS);
-        if last.is_none_or(|last| last + longest < now) {
+        if self.recommendations.latest().is_none_or(|latest| latest + longest < now) {
             // Nothing is known of the window, at a fresh start or after a silence that was longer:
             // the present number stands in for it.
             // Deviation: Kubernetes does so at a fresh start only, and goes down at once after a
