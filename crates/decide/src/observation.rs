@@ -80,6 +80,8 @@ pub struct ReplicaSample {
     pub started: SimTime,
     /// Whether it serves requests.
     pub is_ready: bool,
+    /// Whether it served in all of the time that its figures are of; none where nobody knows.
+    pub served_throughout: Option<bool>,
     /// Cores it used, mean over the window; none if the figure is missing.
     pub cpu_cores: Option<f64>,
     /// Memory it used at most in the window; none if the figure is missing.

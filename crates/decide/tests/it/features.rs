@@ -58,7 +58,13 @@ prop_compose! {
         cpu_cores in prop::option::of(any_float()), memory in any::<Option<u64>>(),
     ) -> ReplicaSample {
         let memory = memory.map(Bytes::new);
-        ReplicaSample { started: SimTime::ZERO, is_ready: true, cpu_cores, memory }
+        ReplicaSample {
+            started: SimTime::ZERO,
+            is_ready: true,
+            served_throughout: None,
+            cpu_cores,
+            memory,
+        }
     }
 }
 

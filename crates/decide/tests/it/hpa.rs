@@ -211,6 +211,20 @@ fn a_young_replica_counts_once_it_was_ready_for_a_whole_window() {
 }
 
 #[test]
+fn who_knows_that_a_young_replica_served_all_the_time_need_not_wait_to_see_it() {
+    let young = |served_throughout: bool| {
+        let mut obs = observation(20, 2, 0.5);
+        obs.replicas[0].started = at(0);
+        obs.replicas[0].served_throughout = Some(served_throughout);
+        obs.replicas[0].cpu_cores = Some(1.5);
+        obs
+    };
+    assert_eq!(replicas_of(&mut hpa(50), &young(true)), 4.0);
+    // Its start is in the figure, which therefore is no sign of load.
+    assert_eq!(replicas_of(&mut hpa(50), &young(false)), 2.0);
+}
+
+#[test]
 fn a_replica_that_became_unready_under_load_keeps_counting() {
     let mut hpa = hpa(50);
     hpa.propose(&observation(0, 2, 0.5));

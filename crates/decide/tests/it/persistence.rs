@@ -46,10 +46,11 @@ prop_compose! {
     fn any_replica()(
         // Few starts, so that the same replicas are seen again.
         started in prop::sample::select(vec![0, 99_990, 100_090]), is_ready in any::<bool>(),
+        served_throughout in any::<Option<bool>>(),
         cpu_cores in prop::option::of(0.0..2.0), memory in prop::option::of(1u64..900),
     ) -> ReplicaSample {
         ReplicaSample {
-            started: SimTime::ZERO + secs(started), is_ready, cpu_cores,
+            started: SimTime::ZERO + secs(started), is_ready, served_throughout, cpu_cores,
             memory: memory.map(Bytes::from_mib),
         }
     }

@@ -10,7 +10,7 @@ use homeostat_operator::controllers::now;
 use homeostat_operator::history::{Moment, Past, Queries, Recording, advise, fetch};
 use homeostat_operator::measure::{PodUse, Prometheus, Source, pod_metrics};
 use homeostat_operator::people::{Advised, advice_json, advice_patches, advice_table, json};
-use homeostat_operator::recommend::{ContainerInputs, PodInputs};
+use homeostat_operator::recommend::PodInputs;
 
 use super::named::{Cluster, Named};
 use super::progress::Progress;
@@ -175,23 +175,7 @@ async fn advise_one(
 fn one_moment(namespace: &str, pods: &[PodRecord], metrics: &[PodUse]) -> Recording {
     let pod = |pod: &PodRecord| {
         let used = metrics.iter().find(|used| used.namespace == namespace && used.name == pod.name);
-        let container = |record: &homeostat_operator::cluster::ContainerRecord| {
-            let used = used
-                .and_then(|used| used.containers.iter().find(|(name, _, _)| *name == record.name));
-            ContainerInputs {
-                name: record.name.clone(),
-                cpu_request: record.cpu_request.unwrap_or_default(),
-                memory_request: record.memory_request.unwrap_or_default(),
-                cpu: used.and_then(|(_, cpu, _)| *cpu),
-                memory: used.and_then(|(_, _, memory)| *memory),
-            }
-        };
-        PodInputs {
-            name: pod.name.clone(),
-            started: pod.started,
-            is_ready: pod.ready_since.is_some(),
-            containers: pod.containers.iter().map(container).collect(),
-        }
+        PodInputs::measured(pod, used)
     };
     let pods = pods.iter().map(pod).collect();
     let moment = Moment { at: now(), pods, objective: None, queries: Vec::new() };

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+use homeostat_core::{SimDuration, SimTime};
 
 use super::context::Context;
 use crate::api::{Goal, Plan};
-use crate::cluster::{ContainerRecord, PodRecord, Scaled};
+use crate::cluster::{PodRecord, Scaled};
 use crate::measure::{PodUse, Problem, Reading, Source, pod_metrics};
-use crate::recommend::{ContainerInputs, Inputs, PodInputs};
+use crate::recommend::{Inputs, PodInputs};
 
 /// Use of pods at one moment: what the metrics API said, or why it did not.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(super) fn gather(
 ) -> Inputs {
     let pods = pods.iter().filter(|pod| !pod.is_leaving).map(|pod| {
         let key = (namespace.to_owned(), pod.name.clone());
-        pod_inputs(pod, usage.pods.get(&key))
+        PodInputs::measured(pod, usage.pods.get(&key))
     });
     Inputs {
         now,
@@ -105,24 +105,4 @@ pub(super) async fn ask_one(ctx: &Context, query: &str) -> Result<Reading, Probl
     };
     let _turn = ctx.questions.acquire().await.expect("it is never closed");
     prometheus.instant(query).await
-}
-
-fn pod_inputs(pod: &PodRecord, used: Option<&PodUse>) -> PodInputs {
-    let container = |container: &ContainerRecord| {
-        let used = used
-            .and_then(|used| used.containers.iter().find(|(name, _, _)| *name == container.name));
-        ContainerInputs {
-            name: container.name.clone(),
-            cpu_request: container.cpu_request.unwrap_or(Millicores::new(0)),
-            memory_request: container.memory_request.unwrap_or(Bytes::new(0)),
-            cpu: used.and_then(|(_, cpu, _)| *cpu),
-            memory: used.and_then(|(_, _, memory)| *memory),
-        }
-    };
-    PodInputs {
-        name: pod.name.clone(),
-        started: pod.started,
-        is_ready: pod.ready_since.is_some(),
-        containers: pod.containers.iter().map(container).collect(),
-    }
 }

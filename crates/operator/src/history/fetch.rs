@@ -271,6 +271,12 @@ impl Table {
         };
         let containers: Vec<ContainerInputs> = workload.containers.iter().map(container).collect();
         let runs = containers.iter().any(|container| container.cpu.is_some());
-        runs.then(|| PodInputs { name: name.to_owned(), started, is_ready: true, containers })
+        runs.then(|| PodInputs {
+            name: name.to_owned(),
+            started,
+            is_ready: true,
+            served_throughout: None,
+            containers,
+        })
     }
 }

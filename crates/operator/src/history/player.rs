@@ -219,6 +219,7 @@ fn spread(moment: &Moment, stage: &Stage) -> Vec<PodInputs> {
             name: format!("{}-{place}", source.name),
             started: *started,
             is_ready: source.is_ready,
+            served_throughout: None,
             containers: source.containers.iter().map(container).collect(),
         }
     };

@@ -160,6 +160,7 @@ pub(crate) fn recording_of(
             name: format!("a-{place}"),
             started: start,
             is_ready: true,
+            served_throughout: None,
             containers: vec![ContainerInputs {
                 name: "app".to_owned(),
                 cpu_request: Millicores::new(500),

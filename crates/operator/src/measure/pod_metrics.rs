@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 
 use super::reading::{Problem, Reading, Source};
-use crate::api::{cores, memory_bytes};
+use crate::api::{cores, duration, memory_bytes};
 
 /// Use of one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct PodUse {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// From when on it was measured; none if the source does not say.
+    pub measured_from: Option<SimTime>,
     /// CPU and memory of each container, by name; an amount that cannot be read is missing.
     pub containers: Vec<(String, Option<Reading>, Option<Reading>)>,
 }
@@ -47,6 +49,8 @@ struct PodMetricsList {
 struct PodMetrics {
     metadata: Metadata,
     timestamp: Time,
+    #[serde(default)]
+    window: String,
     #[serde(default)]
     containers: Vec<ContainerMetrics>,
 }
@@ -82,9 +86,13 @@ impl PodMetrics {
             let memory = memory.map(|memory: Bytes| memory.bytes() as f64);
             (name, cpu.map(reading), memory.map(reading))
         };
+        let window = duration(&self.window).ok();
+        let measured_from =
+            window.map(|window| SimTime::from_nanos(at.nanos().saturating_sub(window.nanos())));
         PodUse {
             namespace: self.metadata.namespace,
             name: self.metadata.name,
+            measured_from,
             containers: self.containers.into_iter().map(container).collect(),
         }
     }
@@ -104,6 +112,8 @@ mod tests {
         let list: PodMetricsList = serde_json::from_str(text).expect("valid");
         let pods: Vec<_> = list.items.into_iter().map(PodMetrics::read).collect();
         assert_eq!((&pods[0].namespace[..], &pods[0].name[..]), ("shop", "checkout-1"));
+        let measured_from = pods[0].measured_from.expect("timestamp and window are there");
+        assert_eq!(measured_from.nanos(), 1_793_527_215_000_000_000);
         let (name, cpu, memory) = &pods[0].containers[0];
         assert_eq!(name, "app");
         assert_eq!(cpu.map(|cpu| cpu.value), Some(0.157));

@@ -342,6 +342,7 @@ impl Engine {
             let sample = |(pod, container): &(&PodInputs, &ContainerInputs)| ReplicaSample {
                 started: pod.started,
                 is_ready: pod.is_ready,
+                served_throughout: pod.served_throughout,
                 cpu_cores: value(container.cpu),
                 memory: value(container.memory).map(|bytes| Bytes::new(bytes as u64)),
             };

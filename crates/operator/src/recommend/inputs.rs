@@ -4,7 +4,8 @@ use homeostat_core::{Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
 use homeostat_decide::{Allocation, Observation, ReplicaSample};
 
 use crate::api::{Goal, Plan};
-use crate::measure::{Problem, Reading, Source, TrustConfig};
+use crate::cluster::{ContainerRecord, PodRecord};
+use crate::measure::{PodUse, Problem, Reading, Source, TrustConfig};
 use crate::update::Sizes;
 
 /// What is known of a workload at one moment.
@@ -37,6 +38,8 @@ pub struct PodInputs {
     pub started: SimTime,
     /// Whether it serves.
     pub is_ready: bool,
+    /// Whether it served in all of the time that its figures are of; none where nobody knows.
+    pub served_throughout: Option<bool>,
     /// Its containers.
     pub containers: Vec<ContainerInputs>,
 }
@@ -69,6 +72,33 @@ pub(super) struct Judged {
     pub(super) objective: Option<f64>,
     /// Answers of the queries.
     pub(super) queries: Vec<Option<f64>>,
+}
+
+impl PodInputs {
+    /// A pod with what the metrics API says of its use.
+    pub fn measured(pod: &PodRecord, used: Option<&PodUse>) -> Self {
+        let container = |container: &ContainerRecord| {
+            let used = used.and_then(|used| {
+                used.containers.iter().find(|(name, _, _)| *name == container.name)
+            });
+            ContainerInputs {
+                name: container.name.clone(),
+                cpu_request: container.cpu_request.unwrap_or_default(),
+                memory_request: container.memory_request.unwrap_or_default(),
+                cpu: used.and_then(|(_, cpu, _)| *cpu),
+                memory: used.and_then(|(_, _, memory)| *memory),
+            }
+        };
+        let measured_from = used.and_then(|used| used.measured_from);
+        let served_throughout = |(since, from)| since <= from;
+        Self {
+            name: pod.name.clone(),
+            started: pod.started,
+            is_ready: pod.ready_since.is_some(),
+            served_throughout: pod.ready_since.zip(measured_from).map(served_throughout),
+            containers: pod.containers.iter().map(container).collect(),
+        }
+    }
 }
 
 impl Inputs {
@@ -202,6 +232,7 @@ impl Judged {
         let replicas = self.pods.iter().map(|pod| ReplicaSample {
             started: pod.started,
             is_ready: pod.is_ready,
+            served_throughout: pod.served_throughout,
             cpu_cores: sum(pod, |container| container.cpu),
             memory: sum(pod, |container| container.memory).map(|bytes| Bytes::new(bytes as u64)),
         });
@@ -247,4 +278,37 @@ impl Judged {
 
 fn placeholder_slo(threshold: SimDuration) -> Slo {
     Slo::try_new(Fraction::from_percent(99), threshold).expect("99 % and a time above zero")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_served_throughout_if_it_was_ready_before_it_was_measured() {
+        let at = |seconds| SimTime::ZERO + SimDuration::from_secs(seconds);
+        let served = |ready_since: Option<u64>, measured_from: Option<u64>| {
+            let pod = PodRecord {
+                name: "checkout-1".to_owned(),
+                uid: String::new(),
+                started: at(0),
+                ready_since: ready_since.map(at),
+                is_leaving: false,
+                was_sized: false,
+                resize: None,
+                containers: Vec::new(),
+            };
+            let used = PodUse {
+                namespace: "shop".to_owned(),
+                name: "checkout-1".to_owned(),
+                measured_from: measured_from.map(at),
+                containers: Vec::new(),
+            };
+            PodInputs::measured(&pod, Some(&used)).served_throughout
+        };
+        assert_eq!(served(Some(20), Some(20)), Some(true));
+        assert_eq!(served(Some(20), Some(19)), Some(false));
+        assert_eq!(served(Some(20), None), None);
+        assert_eq!(served(None, Some(20)), None);
+    }
 }

@@ -153,6 +153,7 @@ impl Platform {
             ReplicaSample {
                 started: state.created,
                 is_ready: is_ready(place),
+                served_throughout: None,
                 cpu_cores: is_ready(place).then_some(each),
                 memory: is_ready(place).then_some(memory.min(limit)),
             }

@@ -1,8 +1,9 @@
 //! Which replicas' figures may be believed.
 //!
-//! Kubernetes knows when a pod's readiness last changed; an observation does not say. The
-//! autoscaler therefore remembers what it saw: a change is dated to the observation that
-//! first shows it, and a replica seen for the first time has been as it is since its start.
+//! Kubernetes knows when a pod's readiness last changed and when its figure was measured. Where
+//! an observation does not say, the autoscaler goes by what it saw: a change is dated to the
+//! observation that first shows it, and a replica seen for the first time has been as it is
+//! since its start.
 
 use std::collections::BTreeMap;
 
@@ -61,10 +62,9 @@ impl ReadinessMemory {
             |sample| sample.cpu_cores,
             |sample, since| {
                 if obs.now < sample.started + initialization_period {
-                    // The figure must cover a whole window since the replica became ready. Looks
-                    // come a little early or late, which must not cost one more of them.
-                    let early = SimDuration::from_nanos(obs.window.nanos() / 10);
-                    !sample.is_ready || obs.now + early < since + obs.window
+                    // The figure must cover a whole window since the replica became ready.
+                    let served = sample.served_throughout;
+                    !sample.is_ready || !served.unwrap_or(obs.now >= since + obs.window)
                 } else {
                     // One that was ready once keeps counting: it may be unready from overload.
                     !sample.is_ready && since < sample.started + initial_readiness_delay

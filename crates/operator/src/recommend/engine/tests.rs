@@ -38,6 +38,7 @@ fn inputs(seconds: u64, started: SimTime, pods: Vec<Vec<ContainerInputs>>) -> In
         name: format!("pod-{place}"),
         started,
         is_ready: true,
+        served_throughout: None,
         containers,
     });
     let pods: Vec<_> = pods.collect();
