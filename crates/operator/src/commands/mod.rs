@@ -11,6 +11,8 @@ mod replay;
 mod run;
 mod wanted;
 
+use std::error::Error;
+
 use anyhow::Context;
 use clap::Subcommand;
 use homeostat_operator::api::MultidimPodAutoscaler;
@@ -70,13 +72,21 @@ pub(crate) async fn object(
     }
 }
 
+/// Whoever is in no pod wants to hear of the kubeconfig alone.
+fn no_cluster(error: &kube::config::InferConfigError) -> anyhow::Error {
+    let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let why = match error.source() {
+        Some(kubeconfig) if !is_in_pod => kubeconfig.to_string(),
+        _ => error.to_string(),
+    };
+    anyhow::anyhow!("no cluster is configured, set KUBECONFIG or run inside a pod: {why}")
+}
+
 /// A client of the cluster that `KUBECONFIG`, the usual file or the pod itself names.
 pub(crate) async fn client() -> anyhow::Result<kube::Client> {
     // Several parts bring TLS along; they shall agree on one way to do it.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let mut config = kube::Config::infer()
-        .await
-        .context("no cluster is configured: set KUBECONFIG, or run inside a pod")?;
+    let mut config = kube::Config::infer().await.map_err(|error| no_cluster(&error))?;
     // A server that says no shall be heard at once: a disruption budget that refuses an eviction
     // would be asked again for minutes, and every loop here asks again by itself.
     config.default_retry = false;

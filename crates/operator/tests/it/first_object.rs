@@ -7,6 +7,21 @@ use kube::api::ListParams;
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
+#[test]
+fn without_a_cluster_it_says_which_file_is_missing_and_nothing_else() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+        .args(["explain", "checkout"])
+        .env("KUBECONFIG", "/nowhere/config")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.starts_with("error: no cluster is configured, set KUBECONFIG"), "{said}");
+    assert_eq!(said.matches("/nowhere/config").count(), 1, "{said}");
+    assert!(!said.contains("in-cluster"), "{said}");
+}
+
 #[tokio::test]
 async fn the_first_object_of_a_namespace_gets_its_recommendation_without_a_warning() {
     let Some(shop) = Shop::open("first-object").await else { return };
