@@ -65,11 +65,13 @@ pub struct Look<'a> {
 
 /// Replicas, millicores and bytes.
 type Amounts = [u64; 3];
+const REPLICAS: usize = 0;
 
 /// What went down, and what is done about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Breaker {
-    /// The last look: when, what there was, and whether the objective was kept.
+    /// The last look: when, what there was before anything went down unseen, and whether the
+    /// objective was kept.
     last: Option<(SimTime, Amounts, bool)>,
     /// Of each amount, when it last went down and what it was before.
     watched: [Option<(SimTime, u64)>; 3],
@@ -86,8 +88,8 @@ impl Breaker {
     ) -> (Allocation, Option<Broken>) {
         let Look { now, is_kept, present, from, to } = *look;
         self.forget(config, now);
-        self.note(amounts(present), now);
-        self.last = Some((now, amounts(present), is_kept == Some(true)));
+        let reference = self.note(amounts(present), now);
+        self.last = Some((now, reference, is_kept == Some(true)));
         let latest = self.watched.iter().flatten().map(|(at, _)| *at).max();
         let wanted = largest(amounts(from), amounts(to));
         if is_kept == Some(false)
@@ -105,18 +107,26 @@ impl Breaker {
         (held, (held != *to).then_some(Broken::Held { remaining }))
     }
 
-    /// Begins to watch what went down since the last look. A step from a broken objective cannot
-    /// be blamed for breaking it.
-    fn note(&mut self, present: Amounts, now: SimTime) {
-        let Some((_, last, true)) = self.last else { return };
-        for (place, watched) in self.watched.iter_mut().enumerate() {
-            // A mean is rounded.
-            if present[place] as f64 >= last[place] as f64 * 0.99 {
-                continue;
+    /// Begins to watch what went down, and says what the next look is compared with. A step from a
+    /// broken objective cannot be blamed for breaking it.
+    fn note(&mut self, present: Amounts, now: SimTime) -> Amounts {
+        let Some((_, last, true)) = self.last else { return present };
+        std::array::from_fn(|place| {
+            let (last, present) = (last[place], present[place]);
+            // A mean over pods is rounded, and goes down little by little while they change.
+            let slack = if place == REPLICAS { 0.0 } else { 0.01 };
+            if present as f64 >= last as f64 * (1.0 - slack) {
+                return last.max(present);
             }
-            let before = watched.map_or(0, |(_, before)| before);
-            *watched = Some((now, before.max(last[place])));
-        }
+            let before = self.watched[place].map_or(0, |(_, before)| before);
+            self.watched[place] = Some((now, before.max(last)));
+            present
+        })
+    }
+
+    /// Whether nothing goes down for a while, because something was taken back.
+    pub fn holds(&self) -> bool {
+        self.hold.is_some()
     }
 
     fn forget(&mut self, config: &BreakerConfig, now: SimTime) {
@@ -268,6 +278,24 @@ mod tests {
             );
         }
         assert_eq!(step(&mut breaker, 75 + 1800, Some(true), &size(500), &size(300)).0, size(300));
+    }
+
+    #[test]
+    fn a_rollout_that_takes_its_time_and_a_single_pod_of_many_are_watched() {
+        let mut breaker = Breaker::default();
+        let size = |millicores| Allocation { cpu: Millicores::new(millicores), ..replicas(40) };
+        for look in 0..8 {
+            let mean = size(500 - 3 * look);
+            step(&mut breaker, 15 * look, Some(true), &mean, &size(350));
+        }
+        let (left, why) = step(&mut breaker, 120, Some(false), &size(476), &size(350));
+        assert!(matches!(why, Some(Broken::TakenBack { .. })));
+        assert_eq!(left.cpu, Millicores::new(500));
+
+        let mut breaker = Breaker::default();
+        assert_eq!(review(&mut breaker, 0, true, 150, 149), 149);
+        assert_eq!(review(&mut breaker, 15, true, 149, 149), 149);
+        assert_eq!(review(&mut breaker, 30, false, 149, 149), 150);
     }
 
     #[test]
