@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
-use kube::runtime::reflector::{self, Store};
+use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -42,7 +42,7 @@ pub fn follow(
         .modify(forget_writers)
         .reflect(writer)
         .touched_objects();
-    let told = telemetry.clone();
+    let (told, known) = (telemetry.clone(), objects.clone());
     tokio::spawn(async move {
         let mut stream = std::pin::pin!(stream);
         let mut written: BTreeMap<Key, Written> = BTreeMap::new();
@@ -60,6 +60,9 @@ pub fn follow(
                 written.insert(key.clone(), now);
                 // Nobody listens any longer: the program ends.
                 let _ = spec_changes.send(key.clone());
+            }
+            if known.get(&ObjectRef::from_obj(&object)).is_none() {
+                written.remove(&key);
             }
             let _ = status_changes.send(key);
         }

@@ -1,6 +1,6 @@
 //! Whether an object can be worked on: it makes sense, its target is there, nobody else has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -219,12 +219,16 @@ pub(super) async fn standing(
 /// A container that is bounded but does not exist is a slip of the pen, and its bounds would
 /// hold nothing.
 fn check_containers(plan: &Plan, pods: &[PodRecord]) -> Result<(), Refused> {
-    let Some(pod) = pods.first() else { return Ok(()) };
-    let exists = |name: &&str| pod.containers.iter().any(|container| container.name == **name);
-    let Some(unknown) = plan.named_containers().find(|name| !exists(name)) else {
+    // While a new template is rolled out, only some have its containers.
+    let containers = pods.iter().flat_map(|pod| &pod.containers);
+    let known: BTreeSet<&str> = containers.map(|container| &container.name[..]).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let Some(unknown) = plan.named_containers().find(|name| !known.contains(name)) else {
         return Ok(());
     };
-    let known: Vec<&str> = pod.containers.iter().map(|container| &container.name[..]).collect();
+    let known: Vec<&str> = known.into_iter().collect();
     let message = format!(
         "spec.constraints.container: the pods have no container {unknown:?}, they have {}",
         known.join(", ")

@@ -21,6 +21,8 @@ use crate::telemetry::Telemetry;
 
 /// How often the secret is looked at.
 const INTERVAL: Duration = Duration::from_secs(20);
+/// A server that does not answer in this time is asked again.
+const MOST_TIME: Duration = Duration::from_secs(30);
 /// For this long conditions tell that a certificate had ended.
 const TOLD_FOR: Duration = Duration::from_secs(600);
 /// API servers hear of a changed configuration through a watch: by then they have.
@@ -134,8 +136,13 @@ impl Keeper {
     /// Keeps them for as long as the program runs.
     pub async fn run(mut self) {
         loop {
-            if let Err(error) = self.look().await {
-                self.telemetry.server_error("certificates", &error);
+            match tokio::time::timeout(MOST_TIME, self.look()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.telemetry.server_error("certificates", &error),
+                Err(_) => {
+                    let seconds = MOST_TIME.as_secs();
+                    tracing::warn!(seconds, "no answer about the webhook's certificates in time");
+                }
             }
             // A new leader has work to do at once.
             let _ = tokio::time::timeout(INTERVAL, self.leads.changed()).await;
