@@ -65,12 +65,26 @@ impl Observation {
     /// CPU that a serving replica uses on average, as a part of its request; none if no figure
     /// is known.
     pub fn mean_cpu_use(&self) -> Option<f64> {
-        let serving = self.replicas.iter().filter(|replica| replica.is_ready);
-        let used: Vec<f64> = serving.filter_map(|replica| replica.cpu_cores).collect();
-        let mean = used.iter().sum::<f64>() / used.len() as f64;
-        let request = self.allocation.cpu.cores();
-        (!used.is_empty() && request > 0.0).then_some(mean / request)
+        mean(self.serving_cpu().filter_map(|(used, replica)| {
+            let request = replica.cpu_request.unwrap_or(self.allocation.cpu).cores();
+            (request > 0.0).then_some(used / request)
+        }))
     }
+
+    /// Cores that a serving replica uses on average; none if no figure is known.
+    pub fn mean_cpu_cores(&self) -> Option<f64> {
+        mean(self.serving_cpu().map(|(used, _)| used))
+    }
+
+    fn serving_cpu(&self) -> impl Iterator<Item = (f64, &ReplicaSample)> {
+        let serving = self.replicas.iter().filter(|replica| replica.is_ready);
+        serving.filter_map(|replica| Some((replica.cpu_cores?, replica)))
+    }
+}
+
+fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = numbers.fold((0.0, 0u32), |(sum, count), next| (sum + next, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// One replica's figures in a window.
@@ -82,6 +96,9 @@ pub struct ReplicaSample {
     pub is_ready: bool,
     /// Whether it served in all of the time that its figures are of; none where nobody knows.
     pub served_throughout: Option<bool>,
+    /// CPU that it requests, where replicas may differ from the allocation: while they are being
+    /// changed one by one.
+    pub cpu_request: Option<Millicores>,
     /// Cores it used, mean over the window; none if the figure is missing.
     pub cpu_cores: Option<f64>,
     /// Memory it used at most in the window; none if the figure is missing.

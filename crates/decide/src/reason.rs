@@ -136,6 +136,11 @@ pub enum Reason {
         /// The size.
         size: Amount,
     },
+    /// Replicas request nothing so far, of which no number can be computed.
+    FirstSize {
+        /// The size.
+        size: Amount,
+    },
     /// The size stays, because the number of replicas can answer the load.
     SizeStays {
         /// The size.
@@ -363,6 +368,9 @@ impl fmt::Display for Reason {
             Self::SizedAtLimit { replicas, size } => {
                 let replicas = Amount::Replicas(*replicas);
                 write!(f, "at the limit of {replicas} their size changes: {size} each")
+            }
+            Self::FirstSize { size } => {
+                write!(f, "they request no CPU so far: {size} each is as full as they may be")
             }
             Self::SizeStays { size } => {
                 write!(f, "their size stays, {size} each: their number follows the load")

@@ -62,6 +62,7 @@ prop_compose! {
             started: SimTime::ZERO,
             is_ready: true,
             served_throughout: None,
+            cpu_request: None,
             cpu_cores,
             memory,
         }

@@ -1,6 +1,6 @@
 //! The horizontal autoscaler's behaviour over time, and its fight with the vertical one.
 
-use homeostat_core::{Millicores, SimDuration};
+use homeostat_core::{Millicores, Persist, SimDuration, Snapshot};
 use homeostat_decide::{
     Allocation, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, Observation, Policy, ScalingBehavior,
     ScalingPolicy, ScalingStep, SelectPolicy, VpaConfig,
@@ -113,6 +113,18 @@ fn only_what_took_effect_counts_against_the_rate() {
     assert_eq!(replicas_of(&mut hpa, &observation(0, 1, 1.0)), 5.0);
     // Guardrails let one through: three of four are left for this period.
     assert_eq!(replicas_of(&mut hpa, &observation(5, 2, 1.0)), 5.0);
+}
+
+#[test]
+fn where_nobody_acts_memory_does_not_grow() {
+    let config = HpaConfig { min_replicas: 2, ..HpaConfig::default() };
+    let mut hpa = config.build().unwrap();
+    for look in 0..100 {
+        assert_eq!(replicas_of(&mut hpa, &observation(look * 15, 1, 0.5)), 2.0);
+    }
+    let mut snapshot = Snapshot::default();
+    hpa.save("hpa", &mut snapshot);
+    assert_eq!(snapshot.any_u64s("hpa/behavior/added").unwrap(), []);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Size and number in one decision.
 
-use homeostat_core::{Fraction, SimDuration};
+use homeostat_core::{Fraction, Millicores, SimDuration};
 use homeostat_decide::{
     FillConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy, ReliefConfig, VpaConfig,
 };
@@ -257,6 +257,34 @@ fn after_an_hour(min: u32, max: u32, obs: impl Fn(u64) -> Observation) -> (f64, 
 fn the_size_stays_while_the_number_can_follow_the_load() {
     let (_, cores) = after_an_hour(1, 20, |seconds| observation(seconds, 4, 0.1));
     assert_eq!(cores, 1.0);
+}
+
+#[test]
+fn replicas_without_a_request_get_one_by_what_they_use() {
+    let mut joint = joint();
+    let mut obs = observation(0, 4, 0.21);
+    obs.allocation.cpu = Millicores::ZERO;
+    let proposal = joint.propose(&obs);
+    assert!((0.29..0.33).contains(&proposal.cpu_cores), "{proposal:?}");
+    assert_eq!(proposal.replicas, 4.0);
+}
+
+#[test]
+fn replicas_that_are_not_resized_yet_are_as_full_as_they_are() {
+    let level = |own_request: Option<Millicores>| {
+        let mut joint = joint();
+        for window in 0..8 {
+            let mut obs = at_latency(window * 15, 2000);
+            for replica in &mut obs.replicas {
+                replica.cpu_request = own_request;
+            }
+            joint.propose(&obs);
+        }
+        joint.fill()
+    };
+    // 0.7 cores of one are what the level allows, of 0.7 they are all that there is.
+    assert!(level(None) < Fraction::from_percent(70));
+    assert_eq!(level(Some(Millicores::new(700))), Fraction::from_percent(70));
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(crate) fn replica(cpu_cores: f64, memory_mib: u64) -> ReplicaSample {
         started: SimTime::ZERO,
         is_ready: true,
         served_throughout: None,
+        cpu_request: None,
         cpu_cores: Some(cpu_cores),
         memory: Some(Bytes::from_mib(memory_mib)),
     }

@@ -51,6 +51,7 @@ prop_compose! {
     ) -> ReplicaSample {
         ReplicaSample {
             started: SimTime::ZERO + secs(started), is_ready, served_throughout, cpu_cores,
+            cpu_request: None,
             memory: memory.map(Bytes::from_mib),
         }
     }

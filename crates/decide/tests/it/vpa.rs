@@ -1,6 +1,6 @@
 //! The vertical autoscaler's recommendations and when it acts on them.
 
-use homeostat_core::{Bytes, Fraction, Millicores, SimTime};
+use homeostat_core::{Bytes, Fraction, Millicores, Persist, SimDuration, SimTime, Snapshot};
 use homeostat_decide::{HistogramBuckets, Observation, Policy, Proposal, Vpa, VpaConfig};
 
 use crate::observations::{observation, secs, words_of};
@@ -142,6 +142,33 @@ fn a_kill_asks_for_a_fifth_more_and_at_least_100_mebibytes() {
     check(1000, 999, 1200.0);
     // What was seen counts if it is more than what was allowed.
     check(300, 350, 450.0);
+}
+
+#[test]
+fn a_kill_is_worth_a_change_for_as_long_as_it_is_remembered() {
+    let answers = |oom_memory: SimDuration| {
+        let mut vpa = VpaConfig { oom_memory, ..config() }.build().unwrap();
+        // One of three is killed: too little to leave the range.
+        let look = |vpa: &mut Vpa, seconds: u64, oom_kills: u32| {
+            let mut obs = observation(seconds, 3, 0.6);
+            obs.allocation.memory = Bytes::from_mib(310);
+            for replica in &mut obs.replicas {
+                replica.memory = Some(Bytes::from_mib(240));
+            }
+            obs.oom_kills = oom_kills;
+            vpa.propose(&obs).memory_bytes > obs.allocation.memory.bytes() as f64
+        };
+        (0..60).for_each(|minute| assert!(!look(&mut vpa, minute * MINUTE, 0), "{minute}"));
+        let mut answers = vec![look(&mut vpa, 60 * MINUTE, 1)];
+        // It outlives a restart.
+        let mut snapshot = Snapshot::default();
+        vpa.save("vpa", &mut snapshot);
+        vpa.load("vpa", &snapshot).unwrap();
+        answers.extend([61, 69, 71].map(|minute| look(&mut vpa, minute * MINUTE, 0)));
+        answers
+    };
+    assert_eq!(answers(SimDuration::ZERO), [true, false, false, false]);
+    assert_eq!(answers(secs(600)), [true, true, true, false]);
 }
 
 #[test]

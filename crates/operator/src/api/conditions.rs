@@ -88,6 +88,8 @@ pub enum ConditionReason {
     ObjectiveBroken,
     /// The object has no objective.
     NoObjective,
+    /// Too few requests come for the throughput that is wanted.
+    FewRequests,
     /// Pods were resized or replaced.
     Resized,
     /// The number of pods was changed.

@@ -121,6 +121,11 @@ impl About<'_> {
         };
         let kept = ConditionType::ObjectiveKept;
         let objective = match (plan.goal.is_some(), outcome.is_kept) {
+            (true, None) if outcome.is_reached == Some(false) => {
+                let message =
+                    "it is not reached, and pods have little to do: too few requests come";
+                self.condition(kept, None, ConditionReason::FewRequests, message)
+            }
             (false, _) => {
                 let message = "spec.goals.slo is not set: use alone decides";
                 self.condition(kept, None, ConditionReason::NoObjective, message)
@@ -256,15 +261,16 @@ fn amounts((cpu, memory): (Millicores, Bytes)) -> ResourceAmounts {
 }
 
 /// What containers should have. Of what is not sized nothing is said: whoever carries it out would
-/// hold pods to what they had when their template said something else.
+/// hold pods to what they had when their template said something else. Nor of what they do not
+/// request, as long as nobody knows what they need.
 fn recommendation(plan: &Plan, outcome: &Outcome) -> Recommendation {
     let recommend = |(name, &target): (&String, &(Millicores, Bytes))| {
         let sized = plan.container(name);
         let of_sized = |size: (Millicores, Bytes)| {
             let ResourceAmounts { cpu, memory } = amounts(size);
             ResourceAmounts {
-                cpu: cpu.filter(|_| sized.cpu.is_some()),
-                memory: memory.filter(|_| sized.memory.is_some()),
+                cpu: cpu.filter(|_| sized.cpu.is_some() && size.0 > Millicores::ZERO),
+                memory: memory.filter(|_| sized.memory.is_some() && size.1 > Bytes::ZERO),
             }
         };
         let (low, high) = tolerated(target);

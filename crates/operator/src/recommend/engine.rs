@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_core::{
-    Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimTime, Snapshot,
+    Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, SimTime,
+    Snapshot,
 };
 use homeostat_decide::{
     Allocation, AllocationBounds, Decision, Features, GuardrailMemory, Guardrails,
@@ -21,6 +22,9 @@ use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
 use crate::update::{Sizes, TOLERANCE};
 
+/// A pod that was killed for want of memory is replaced by a larger one, however little larger: for
+/// so long, as pods are changed one by one.
+const OOM_MEMORY: SimDuration = SimDuration::from_secs(600);
 /// No step adds more than the larger of a doubling and four pods.
 const STEP_UP: ReplicaStep = ReplicaStep { absolute: 4, relative: Fraction::ONE };
 
@@ -37,7 +41,10 @@ pub struct Outcome {
     pub uncapped_containers: BTreeMap<String, (Millicores, Bytes)>,
     /// Whether the numbers are believed.
     pub verdict: Verdict,
-    /// Whether the objective is kept; none if it is not known.
+    /// Whether the objective's figure is what it should be; none if it is not known.
+    pub is_reached: Option<bool>,
+    /// Whether the pods keep the objective; none if that is not known, as when a throughput is not
+    /// reached and they have little to do.
     pub is_kept: Option<bool>,
     /// Pods that the horizontal autoscaler would ask for by itself.
     pub hpa_replicas: Option<u32>,
@@ -78,6 +85,8 @@ pub struct Engine {
     containers: BTreeMap<String, Vpa>,
     /// What containers were last told to have; empty before that, and where nothing is done.
     heading: Sizes,
+    /// Kills for want of memory that the recommender has not heard of: it was not asked.
+    unheard_kills: u32,
     /// What a learner is shown.
     features: Option<Features>,
     /// What a learner did last.
@@ -103,7 +112,7 @@ impl Engine {
         };
         let policy: Box<dyn Policy> = match &plan.recommender {
             Recommender::HpaVpa => {
-                Box::new(HpaVpaConfig { hpa: hpa.clone(), vpa: VpaConfig::default() }.build()?)
+                Box::new(HpaVpaConfig { hpa: hpa.clone(), vpa: vpa_config() }.build()?)
             }
             Recommender::Joint | Recommender::Policy(_) | Recommender::External(..) => {
                 Box::new(joint(&plan, &metrics).build()?)
@@ -118,9 +127,10 @@ impl Engine {
             breaker: Breaker::default(),
             canary: Canary::default(),
             hpa: hpa.build()?,
-            vpa: VpaConfig::default().build()?,
+            vpa: vpa_config().build()?,
             containers: BTreeMap::new(),
             heading: Sizes::new(),
+            unheard_kills: 0,
             features: None,
             last_action: LastAction::default(),
             plan,
@@ -134,10 +144,10 @@ impl Engine {
 
     /// What a learner is shown before it advises; none while there are no pods to learn from.
     pub fn show(&mut self, inputs: &Inputs) -> Option<Moment> {
-        let (from, _) = self.present(inputs)?;
+        let (from, sizes) = self.present(inputs)?;
         let judged = inputs.judge(&self.plan, &self.trust);
         let obs = judged.observation(inputs, &self.plan, from);
-        let bounds = self.guardrails(inputs).config().bounds;
+        let bounds = self.guardrails(&sizes).config().bounds;
         let features = self.features.get_or_insert_with(|| Features::new(bounds));
         features.set_bounds(bounds);
         let state = features.observe(&obs);
@@ -162,16 +172,19 @@ impl Engine {
             judged.use_problems.clone(),
             judged.other_problems.clone(),
         );
-        let obs = judged.observation(inputs, &self.plan, from);
-        let is_kept = judged.objective.map(|figure| match self.plan.goal {
+        let mut obs = judged.observation(inputs, &self.plan, from);
+        let is_reached = judged.objective.map(|figure| match self.plan.goal {
             Some(Goal::Throughput { threshold, .. }) => figure >= threshold,
             _ => obs.latency.is_some_and(|latency| latency <= obs.slo.threshold()),
         });
         let (hpa_replicas, vpa_size, alternative_reasons) = self.alternatives(&obs);
         self.learn_containers(inputs.now, &judged);
 
-        let guardrails = self.guardrails(inputs);
+        let guardrails = self.guardrails(&sizes);
         let trust = verdict.trust;
+        obs.oom_kills = obs.oom_kills.saturating_add(self.unheard_kills);
+        let is_asked = matches!(trust, Trust::Full | Trust::UseOnly);
+        self.unheard_kills = if is_asked { 0 } else { obs.oom_kills };
         let bounds = guardrails.config().bounds;
         let (inner, last_action) = (self.policy.as_mut(), &mut self.last_action);
         let mut advised = Advised { inner, advice, bounds, last_action };
@@ -193,12 +206,11 @@ impl Engine {
         let mut is_reverted = false;
         // What is only recommended cannot have hurt anybody.
         let acts = matches!(self.plan.mode, Mode::Auto | Mode::Canary);
-        let is_kept_by_pods = is_kept.filter(|&kept| kept || self.may_be_why(&obs));
+        let is_kept = is_reached.filter(|&reached| reached || self.may_be_why(&obs));
         if acts {
             let breaker = BreakerConfig { watch, hold };
             let present = &inputs.allocation()?;
-            let (now, is_kept) = (inputs.now, is_kept_by_pods);
-            let look = Look { now, is_kept, present, from: &from, to: &applied };
+            let look = Look { now: inputs.now, is_kept, present, from: &from, to: &applied };
             let (left, why) = self.breaker.review(&breaker, &look);
             is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
             reasons.extend(why.map(|why| why.to_string()));
@@ -209,7 +221,7 @@ impl Engine {
         }
         if self.plan.mode == Mode::Canary {
             let (left, why) =
-                self.canary.limit(self.plan.canary, inputs.now, is_kept_by_pods, &from, &applied);
+                self.canary.limit(self.plan.canary, inputs.now, is_kept, &from, &applied);
             reasons.extend(why.map(|why| why.to_string()));
             applied = left;
         }
@@ -220,16 +232,24 @@ impl Engine {
             }
             applied = left;
         }
+        applied = without_unrequested(&from, &decision.proposed, applied);
         let is_limited = applied != decision.proposed;
         decision.applied = applied;
         let shares = self.shares(&sizes);
         let plan = &self.plan;
-        let may_move = trust == Trust::Full && pause.is_none();
-        let division =
-            Division { plan, from: &from, to: &applied, may_move, pause, is_bounded: true };
+        let may_shrink = is_kept != Some(false) && !(acts && self.breaker.holds());
+        let may_move = trust == Trust::Full && pause.is_none() && may_shrink;
+        let (from, to) = (&from, &applied);
+        let division = Division { plan, from, to, may_move, may_shrink, pause, is_bounded: true };
         let containers = division.split(&shares);
-        let (to, pause) = (&decision.proposed, None);
-        let uncapped = Division { to, may_move: true, pause, is_bounded: false, ..division };
+        let uncapped = Division {
+            to: &decision.proposed,
+            may_move: true,
+            may_shrink: true,
+            pause: None,
+            is_bounded: false,
+            ..division
+        };
         let uncapped_containers = uncapped.split(&shares);
         self.heading = if acts { containers.clone() } else { Sizes::new() };
         Some(Outcome {
@@ -238,6 +258,7 @@ impl Engine {
             containers,
             uncapped_containers,
             verdict,
+            is_reached,
             is_kept,
             hpa_replicas,
             vpa_size,
@@ -251,18 +272,23 @@ impl Engine {
     /// What a pod and its containers have; none without pods. Pods are changed one by one: while
     /// they differ and some have what they were told to have, that is what counts. A decision that
     /// went by their mean would find it near enough half-way, and change those again that have
-    /// changed already.
+    /// changed already. If none has it yet, the largest counts: to keep that takes nothing from
+    /// anybody.
     fn present(&self, inputs: &Inputs) -> Option<(Allocation, Sizes)> {
         let mean = inputs.allocation()?;
         let first = inputs.sizes().next()?;
-        let differ = inputs.sizes().any(|sizes| !are_near(&sizes, &first));
-        if !differ || !inputs.sizes().any(|sizes| are_near(&sizes, &self.heading)) {
+        if inputs.sizes().all(|sizes| are_near(&sizes, &first)) {
             return Some((mean, first));
         }
-        let cpu = self.heading.values().map(|(cpu, _)| cpu.millicores()).sum();
-        let memory = self.heading.values().map(|(_, memory)| memory.bytes()).sum();
+        let sizes = if inputs.sizes().any(|sizes| are_near(&sizes, &self.heading)) {
+            self.heading.clone()
+        } else {
+            largest(inputs.sizes())
+        };
+        let cpu = sizes.values().map(|(cpu, _)| cpu.millicores()).sum();
+        let memory = sizes.values().map(|(_, memory)| memory.bytes()).sum();
         let (cpu, memory) = (Millicores::new(cpu), Bytes::new(memory));
-        Some((Allocation { cpu, memory, ..mean }, self.heading.clone()))
+        Some((Allocation { cpu, memory, ..mean }, sizes))
     }
 
     /// Whether pods may be why the objective is broken. A throughput falls as well when fewer
@@ -292,17 +318,16 @@ impl Engine {
     }
 
     /// Bounds of a pod: the sum of those of its containers, and what is not sized as it is.
-    fn guardrails(&self, inputs: &Inputs) -> Guardrails {
-        let containers = inputs.pods.first().map_or(&[][..], |pod| &pod.containers);
+    fn guardrails(&self, sizes: &Sizes) -> Guardrails {
         let (mut cpu, mut memory) = ((0, 0), (0, 0));
-        for container in containers {
-            let plan = self.plan.container(&container.name);
-            let request = container.cpu_request.millicores();
+        for (name, (cpu_request, memory_request)) in sizes {
+            let plan = self.plan.container(name);
+            let request = cpu_request.millicores();
             let (low, high) = plan.cpu.map_or((request, request), |cpu| {
                 (cpu.low().millicores(), cpu.high().millicores())
             });
             cpu = (cpu.0 + low, cpu.1 + high);
-            let request = container.memory_request.bytes();
+            let request = memory_request.bytes();
             let (low, high) = plan
                 .memory
                 .map_or((request, request), |memory| (memory.low().bytes(), memory.high().bytes()));
@@ -343,6 +368,7 @@ impl Engine {
                 started: pod.started,
                 is_ready: pod.is_ready,
                 served_throughout: pod.served_throughout,
+                cpu_request: None,
                 cpu_cores: value(container.cpu),
                 memory: value(container.memory).map(|bytes| Bytes::new(bytes as u64)),
             };
@@ -459,6 +485,7 @@ impl Persist for Engine {
         for (container, history) in &self.containers {
             history.save(&format!("{name}/containers/{container}"), out);
         }
+        out.put_u64(&format!("{name}/unheard_kills"), [u64::from(self.unheard_kills)]);
         for (container, (cpu, memory)) in &self.heading {
             out.put_u64(&format!("{name}/heading/{container}"), [cpu.millicores(), memory.bytes()]);
         }
@@ -484,6 +511,8 @@ impl Persist for Engine {
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
         }
+        let kills = from.u64s(&format!("{name}/unheard_kills"), 1)?[0];
+        self.unheard_kills = u32::try_from(kills).unwrap_or(u32::MAX);
         let prefix = format!("{name}/heading/");
         self.heading.clear();
         for container in names_below(&prefix) {
@@ -492,6 +521,11 @@ impl Persist for Engine {
         }
         Ok(())
     }
+}
+
+/// The vertical autoscaler of a pod.
+fn vpa_config() -> VpaConfig {
+    VpaConfig { oom_memory: OOM_MEMORY, ..VpaConfig::default() }
 }
 
 /// A history of one container. The least that the vertical autoscaler gives a pod is no need of
@@ -532,8 +566,35 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),
         behavior: plan.behavior.clone().unwrap_or(default.behavior),
+        vpa: vpa_config(),
         ..default
     }
+}
+
+/// What nobody requests and nobody recommends goes on without: the least that bounds allow would
+/// starve it.
+fn without_unrequested(
+    from: &Allocation,
+    proposed: &Allocation,
+    applied: Allocation,
+) -> Allocation {
+    let has_cpu = from.cpu.max(proposed.cpu) > Millicores::ZERO;
+    let has_memory = from.memory.max(proposed.memory) > Bytes::ZERO;
+    Allocation {
+        cpu: if has_cpu { applied.cpu } else { Millicores::ZERO },
+        memory: if has_memory { applied.memory } else { Bytes::ZERO },
+        ..applied
+    }
+}
+
+/// The largest that a container of each name has.
+fn largest(pods: impl Iterator<Item = Sizes>) -> Sizes {
+    let mut largest = Sizes::new();
+    for (name, (cpu, memory)) in pods.flatten() {
+        let known = largest.entry(name).or_insert((cpu, memory));
+        *known = (known.0.max(cpu), known.1.max(memory));
+    }
+    largest
 }
 
 /// Whether two pods have nearly the same, as the updater takes it.

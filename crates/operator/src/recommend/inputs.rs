@@ -99,6 +99,12 @@ impl PodInputs {
             containers: pod.containers.iter().map(container).collect(),
         }
     }
+
+    /// CPU that its containers request together.
+    fn cpu_request(&self) -> Millicores {
+        let requests = self.containers.iter().map(|container| container.cpu_request.millicores());
+        Millicores::new(requests.sum())
+    }
 }
 
 impl Inputs {
@@ -233,6 +239,7 @@ impl Judged {
             started: pod.started,
             is_ready: pod.is_ready,
             served_throughout: pod.served_throughout,
+            cpu_request: Some(pod.cpu_request()),
             cpu_cores: sum(pod, |container| container.cpu),
             memory: sum(pod, |container| container.memory).map(|bytes| Bytes::new(bytes as u64)),
         });

@@ -32,6 +32,8 @@ pub(super) struct Division<'a> {
     pub(super) to: &'a Allocation,
     /// Whether a pod whose size stays may be divided anew.
     pub(super) may_move: bool,
+    /// Whether a container may have less than it has.
+    pub(super) may_shrink: bool,
     /// What people paused.
     pub(super) pause: Option<Pause>,
     /// Whether the containers' own bounds hold.
@@ -88,7 +90,12 @@ impl Division<'_> {
 
     fn divide(&self, from: u64, to: u64, parts: &[Part]) -> Vec<u64> {
         let sized = || parts.iter().filter(|part| part.bounds.is_some());
-        let kept = || parts.iter().map(|part| self.bounded(part, part.request)).collect();
+        // Who requests nothing goes on so: the least that bounds allow would starve it.
+        let keep = |part: &Part| match part.request {
+            0 => 0,
+            request => self.bounded(part, request),
+        };
+        let kept = || parts.iter().map(keep).collect();
         let stays = from == to;
         if stays && !(self.may_move && sized().any(|part| part.is_outside)) {
             return kept();
@@ -100,7 +107,8 @@ impl Division<'_> {
             return kept();
         }
         let divided = parts.iter().map(|part| {
-            let new = self.bounded(part, (free * part.need / needs).round() as u64);
+            let least = if self.may_shrink { 0 } else { part.request };
+            let new = self.bounded(part, least.max((free * part.need / needs).round() as u64));
             self.pause.map_or(new, |pause| pause.limit_amount(part.request, new))
         });
         let divided: Vec<u64> = divided.collect();

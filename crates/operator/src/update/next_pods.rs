@@ -196,6 +196,21 @@ impl NextPods<'_> {
         self.rollout.canary_since.or(is_outdated.then_some(self.now))
     }
 
+    /// Whether somebody would get less than it has.
+    fn shrinks(&self) -> bool {
+        let is_less = |wanted: Option<u64>, has: u64| {
+            wanted.is_some_and(|wanted| *around(wanted).end() < has)
+        };
+        self.outdated().iter().any(|pod| {
+            self.wanted.iter().any(|(name, wanted)| {
+                pod.sizes.get(name).is_some_and(|(cpu, memory)| {
+                    is_less(wanted.cpu.map(Millicores::millicores), cpu.millicores())
+                        || is_less(wanted.memory.map(Bytes::bytes), memory.bytes())
+                })
+            })
+        })
+    }
+
     fn outdated(&self) -> Vec<&PodView> {
         let is_outdated = |pod: &&PodView| !pod.is_changing && !pod.is_updated(self.wanted);
         self.pods.iter().filter(is_outdated).collect()
@@ -320,7 +335,8 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
             room = room.min(first - begun);
             blocked = Blocked::Canary { remaining: watch };
         } else {
-            if inputs.is_kept == Some(false) {
+            // What only grows cannot have broken it, and may be the cure.
+            if inputs.is_kept == Some(false) && inputs.shrinks() {
                 return Err(Blocked::CanaryFailed);
             }
             let until = inputs.canary_since().unwrap_or(now) + watch;
@@ -347,11 +363,13 @@ pub fn sizes_new_pods(plan: &Plan, status: &MultidimPodAutoscalerStatus, now: Si
                 .conditions
                 .iter()
                 .any(|condition| condition.type_ == kept && condition.status == "False");
-            let is_watched = rollout.canary_since.is_some_and(|since| {
+            let is_watched = rollout.canary_since.as_ref().is_some_and(|since| {
                 let since = u64::try_from(since.0.as_nanosecond()).unwrap_or(0);
                 now < SimTime::from_nanos(since) + watch
             });
-            rollout.updated < share.of(pods) || (!is_watched && !is_broken)
+            // Without a canary the size has proved itself: what breaks now is not its doing.
+            let is_proven = rollout.canary_since.is_none();
+            is_proven || rollout.updated < share.of(pods) || (!is_watched && !is_broken)
         }
     }
 }
@@ -567,6 +585,22 @@ mod tests {
         let watched = "the first pods are watched for another 200s";
         assert_eq!(next(&plan, &pods(2), &since(100)), (0, watched.to_owned()));
         assert_eq!(next(&plan, &pods(2), &since(300)).0, 5);
+    }
+
+    #[test]
+    fn a_broken_objective_stops_what_shrinks_after_the_canary_and_not_what_grows() {
+        let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
+        let plan = plan(policy, "Canary");
+        let watched = Rollout { canary_since: Some(SimTime::ZERO), ..Rollout::default() };
+        let next = |pods: &[PodView]| {
+            next_after(|inputs| inputs.is_kept = Some(false), (&plan, pods, &watched))
+        };
+        assert_eq!(next(&pods(2)), (Vec::new(), Some(Blocked::CanaryFailed)));
+        let mut smaller = pods(2);
+        for pod in &mut smaller[2..] {
+            pod.sizes = sizes(100);
+        }
+        assert_eq!(next(&smaller).0.len(), 5);
     }
 
     #[test]

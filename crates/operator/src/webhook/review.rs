@@ -194,5 +194,11 @@ mod tests {
         assert!(sized(json!({"updated": 0, "outdated": 4}), 0));
         assert!(!sized(watched.clone(), 100));
         assert!(sized(watched, 301));
+        // A size that all pods have had for long is not what breaks the objective now.
+        let mut proven = object("Canary", json!({"updated": 4, "outdated": 0}));
+        let mut broken = proven.status.as_ref().expect("it has one").conditions[0].clone();
+        (broken.type_, broken.status) = ("ObjectiveKept".to_owned(), "False".to_owned());
+        proven.status.as_mut().expect("it has one").conditions.push(broken);
+        assert!(review(&ours, [&proven].into_iter(), at(0)).is_some());
     }
 }

@@ -154,6 +154,7 @@ impl Platform {
                 started: state.created,
                 is_ready: is_ready(place),
                 served_throughout: None,
+                cpu_request: None,
                 cpu_cores: is_ready(place).then_some(each),
                 memory: is_ready(place).then_some(memory.min(limit)),
             }

@@ -122,12 +122,14 @@ impl BehaviorMemory {
     /// others change does not count against the autoscaler's own rate.
     pub(super) fn note_effect(&mut self, current: u32) {
         let Some((at, from, to)) = self.pending.take() else { return };
-        if to > from {
-            let added = current.min(to).saturating_sub(from);
-            self.added.push(at, added);
+        let (changes, effect) = if to > from {
+            (&mut self.added, current.min(to).saturating_sub(from))
         } else {
-            let removed = from.saturating_sub(current.max(to));
-            self.removed.push(at, removed);
+            (&mut self.removed, from.saturating_sub(current.max(to)))
+        };
+        // Where nobody acts, this happens at every look: nothing is kept of it.
+        if effect > 0 {
+            changes.push(at, effect);
         }
     }
 

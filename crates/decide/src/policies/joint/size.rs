@@ -30,13 +30,16 @@ pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
     let current = obs.allocation.replicas;
     let Some(range) = use_of_one else { return (size, None) };
     // A history of hours does not know of a peak that has just begun.
-    let used = obs.mean_cpu_use().map_or(0.0, |part| part * size);
+    let used = obs.mean_cpu_cores().unwrap_or(0.0);
     // At this size a replica would be as full as it may be.
     let fitting = range.target.max(used) / fill;
     let surely_fitting = range.upper.max(used) / fill;
     let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
     let change =
         || (fitting, Some(Reason::SizedAtLimit { replicas: current, size: amount(fitting) }));
+    if size == 0.0 {
+        return (fitting, Some(Reason::FirstSize { size: amount(fitting) }));
+    }
     if current >= replicas.high() && fitting > size {
         // An objective that is kept needs no larger replicas, however full they are.
         return if is_broken || !has_objective { change() } else { (size, None) };

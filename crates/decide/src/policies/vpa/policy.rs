@@ -42,6 +42,9 @@ pub struct VpaConfig {
     pub oom_bump_ratio: Fraction,
     /// After a kill, at least this much more than the memory used.
     pub oom_least_bump: Bytes,
+    /// For this long after a kill any distance from the target is worth a change. Zero for the
+    /// look that tells of it alone, which does where all replicas change at once.
+    pub oom_memory: SimDuration,
     /// Replicas of this age may be changed though their requests are inside the range.
     pub lifetime: SimDuration,
     /// Such a change is at least this large, relative to the requests.
@@ -65,6 +68,7 @@ impl Default for VpaConfig {
             confidence_samples: 1440.0,
             oom_bump_ratio: Fraction::from_percent(120),
             oom_least_bump: Bytes::from_mib(100),
+            oom_memory: SimDuration::ZERO,
             lifetime: SimDuration::from_secs(12 * 3600),
             change_threshold: Fraction::from_percent(10),
         }
@@ -119,7 +123,7 @@ impl VpaConfig {
         if self.oom_bump_ratio < Fraction::ONE {
             return Err(Error::setting("oom_bump_ratio", "at least 100%", self.oom_bump_ratio));
         }
-        Ok(Vpa { history: UsageHistory::new(&self)?, config: self })
+        Ok(Vpa { history: UsageHistory::new(&self)?, killed: None, config: self })
     }
 }
 
@@ -129,6 +133,8 @@ impl VpaConfig {
 pub struct Vpa {
     config: VpaConfig,
     history: UsageHistory,
+    /// The last kills: when, and how many.
+    killed: Option<(SimTime, u32)>,
 }
 
 impl Vpa {
@@ -140,6 +146,9 @@ impl Vpa {
     /// Takes in an observation without proposing anything.
     pub(in crate::policies) fn observe(&mut self, obs: &Observation) {
         let Observation { now, allocation, oom_kills, .. } = *obs;
+        if oom_kills > 0 {
+            self.killed = Some((now, oom_kills));
+        }
         self.observe_use(now, &allocation, oom_kills, &obs.replicas);
     }
 
@@ -186,10 +195,16 @@ impl Vpa {
         let Some(range) = memory_range(&self.config, &self.history) else {
             return (present, vec![Reason::TelemetryMissing { figure: "memory use" }]);
         };
-        let (is_worth_it, why) = update(&self.config, obs, None, Some(&range));
+        let kills = self.kills_lately(obs.now);
+        let (is_worth_it, why) = update(&self.config, obs, kills, None, Some(&range));
         let mut reasons = vec![explain_memory(&range, obs.allocation.memory)];
         reasons.extend(why);
         (if is_worth_it { range.target } else { present }, reasons)
+    }
+
+    fn kills_lately(&self, now: SimTime) -> u32 {
+        let lately = self.killed.filter(|(at, _)| now <= *at + self.config.oom_memory);
+        lately.map_or(0, |(_, kills)| kills)
     }
 
     /// The history in Kubernetes' lossy form. Exact state goes through [`Persist`].
@@ -221,7 +236,9 @@ impl Policy for Vpa {
         proposal
             .reasons
             .extend(memory.as_ref().map(|range| explain_memory(range, obs.allocation.memory)));
-        let (is_worth_it, reasons) = update(&self.config, obs, cpu.as_ref(), memory.as_ref());
+        let kills = self.kills_lately(obs.now);
+        let (is_worth_it, reasons) =
+            update(&self.config, obs, kills, cpu.as_ref(), memory.as_ref());
         proposal.reasons.extend(reasons);
         if is_worth_it {
             proposal.cpu_cores = cpu.map_or(proposal.cpu_cores, |range| range.target);
@@ -234,9 +251,18 @@ impl Policy for Vpa {
 impl Persist for Vpa {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.history.save(name, out);
+        let killed = self.killed.map(|(at, kills)| [at.nanos(), u64::from(kills)]);
+        out.put_u64(&format!("{name}/killed"), killed.into_iter().flatten().collect::<Vec<_>>());
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.history.load(name, from)
+        self.history.load(name, from)?;
+        self.killed = match *from.any_u64s(&format!("{name}/killed"))? {
+            [at, kills] => {
+                Some((SimTime::from_nanos(at), u32::try_from(kills).unwrap_or(u32::MAX)))
+            }
+            _ => None,
+        };
+        Ok(())
     }
 }

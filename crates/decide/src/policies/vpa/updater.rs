@@ -16,6 +16,7 @@ use crate::{Amount, Observation, Reason};
 pub(super) fn update(
     config: &VpaConfig,
     obs: &Observation,
+    kills: u32,
     cpu: Option<&Range>,
     memory: Option<&Range>,
 ) -> (bool, Vec<Reason>) {
@@ -35,8 +36,8 @@ pub(super) fn update(
         range.map_or(0.0, |range| (request - range.target).abs() / request.max(f64::MIN_POSITIVE))
     };
     let difference = part(cpu, cores) + part(memory, bytes);
-    if obs.oom_kills > 0 && difference > 0.0 {
-        return (true, vec![Reason::OomKilled { kills: obs.oom_kills }]);
+    if kills > 0 && difference > 0.0 {
+        return (true, vec![Reason::OomKilled { kills }]);
     }
     let oldest = obs.replicas.iter().map(|replica| replica.started).min();
     let age = oldest.map(|started| obs.now.saturating_since(started)).unwrap_or_default();

@@ -1,6 +1,5 @@
 use super::*;
 use crate::measure::Source;
-use homeostat_core::SimDuration;
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -80,6 +79,85 @@ fn a_rollout_that_is_underway_is_not_judged_by_the_mean_of_its_pods() {
 }
 
 #[test]
+fn pods_that_differ_from_what_they_were_told_keep_the_largest_of_what_they_have() {
+    let mut engine = engine(json!({}), (4, 4));
+    // Nobody has had time to learn anything, so what there is stays.
+    let pod = |size: u64| vec![container(0, "app", (500, size), (200, 200))];
+    let pods = [256, 256, 356, 356].map(pod).to_vec();
+    let outcome = recommend(&mut engine, &inputs(0, at(0), pods));
+    assert_eq!(outcome.decision.from.memory, Bytes::from_mib(356));
+    assert!(outcome.containers["app"].1 >= Bytes::from_mib(356), "{:?}", outcome.containers);
+}
+
+#[test]
+fn what_is_not_requested_is_given_by_use_and_left_alone_until_that_is_known() {
+    let look = |used: Option<u64>| {
+        let mut engine = engine(json!({}), (2, 10));
+        let mut container = container(0, "app", (0, 0), (used.unwrap_or(0), 300));
+        if used.is_none() {
+            (container.cpu, container.memory) = (None, None);
+        }
+        recommend(&mut engine, &inputs(0, at(0), vec![vec![container]; 2]))
+    };
+    let outcome = look(None);
+    assert_eq!(outcome.containers["app"], (Millicores::ZERO, Bytes::ZERO));
+    assert!(!outcome.is_limited, "{:?}", outcome.reasons);
+    let outcome = look(Some(210));
+    let (cpu, memory) = outcome.containers["app"];
+    // As full as it may be: at seven tenths.
+    assert!((290..=330).contains(&cpu.millicores()), "{cpu}");
+    assert!(memory >= Bytes::from_mib(300), "{memory}");
+    assert_eq!(outcome.decision.applied.replicas, 2);
+    let words = outcome.reasons.join("; ");
+    assert!(words.contains("they request no CPU so far"), "{words}");
+}
+
+#[test]
+fn a_kill_for_want_of_memory_is_heard_of_once_figures_are_believed_again() {
+    let mut engine = engine(json!({}), (3, 3));
+    let mut look = |seconds: u64, oom_kills: u32, is_silent: bool| {
+        let mut pod = vec![container(seconds, "app", (200, 260), (50, 190))];
+        if is_silent {
+            pod[0].cpu = None;
+        }
+        let inputs = Inputs { oom_kills, ..inputs(seconds, at(0), vec![pod; 3]) };
+        recommend(&mut engine, &inputs).containers["app"].1
+    };
+    let present = Bytes::from_mib(260);
+    for seconds in (0..600).step_by(15) {
+        assert_eq!(look(seconds, 0, false), present);
+    }
+    assert_eq!(look(600, 1, true), present);
+    assert_eq!(look(615, 0, true), present);
+    // Pods are replaced one by one, so it lasts.
+    for seconds in [630, 645, 900] {
+        let larger = look(seconds, 0, false);
+        assert!(larger > present, "{larger} at {seconds}");
+    }
+}
+
+#[test]
+fn no_container_gets_less_while_the_objective_is_broken() {
+    let goals =
+        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
+    let mut engine = engine(goals, (2, 2));
+    let mut least = (u64::MAX, u64::MAX);
+    for seconds in (0..3600).step_by(15) {
+        let pod = vec![
+            container(seconds, "app", (100, 512), (99, 300)),
+            container(seconds, "sidecar", (200, 512), (5, 50)),
+        ];
+        let mut inputs = inputs(seconds, at(0), vec![pod; 2]);
+        let source = Source::Prometheus;
+        inputs.objective = Some(Ok(Reading { value: 0.9, at: at(seconds), source }));
+        let outcome = recommend(&mut engine, &inputs);
+        let (cpu, memory) = outcome.containers["sidecar"];
+        least = (least.0.min(cpu.millicores()), least.1.min(memory.bytes() / MIB));
+    }
+    assert_eq!(least, (200, 512));
+}
+
+#[test]
 fn containers_of_a_pod_whose_size_stays_keep_theirs_until_history_is_sure() {
     let mut engine = engine(json!({}), (1, 10));
     for seconds in (0..600).step_by(15) {
@@ -109,7 +187,8 @@ fn a_night_with_few_requests_takes_nothing_back() {
         look(0, 8, 200, 120.0);
         look(15, 4, 200, 120.0);
         let outcome = look(30, 4, used, 40.0);
-        assert_eq!(outcome.is_kept, Some(false));
+        assert_eq!(outcome.is_reached, Some(false));
+        assert_eq!(outcome.is_kept, expect.then_some(false));
         assert_eq!(outcome.is_reverted, expect, "{:?}", outcome.reasons);
         assert!(outcome.decision.applied.replicas >= 4);
     };
