@@ -7,7 +7,7 @@ use homeostat_operator::cluster::{
     workloads,
 };
 use homeostat_operator::history::Wishes;
-use homeostat_operator::people::nearest;
+use homeostat_operator::people::{KnownHpa, nearest, plain};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 
@@ -15,14 +15,15 @@ use kube::Client;
 pub(crate) struct Named {
     pub(crate) workload: Workload,
     pub(crate) plan: Plan,
-    pub(crate) hpa: Option<HpaBounds>,
+    pub(crate) hpa: KnownHpa,
 }
 
 /// Everything that is asked of the cluster, once.
 pub(crate) struct Cluster {
     client: Client,
     workloads: Vec<Workload>,
-    hpas: Vec<HpaBounds>,
+    /// None if nobody would say.
+    hpas: Option<Vec<HpaBounds>>,
     pub(crate) pods: Vec<Pod>,
     namespace: Option<String>,
 }
@@ -35,8 +36,7 @@ impl Cluster {
             client: client.clone(),
             workloads: workloads(client, namespace).await.with_context(|| asked("workloads"))?,
             pods: pods(client, namespace).await.with_context(|| asked("pods"))?,
-            // Somebody who may not see autoscalers may still be told of workloads.
-            hpas: horizontal_autoscalers(client, namespace).await.unwrap_or_default(),
+            hpas: known_autoscalers(client, namespace).await,
             namespace: namespace.map(str::to_owned),
         })
     }
@@ -72,17 +72,18 @@ impl Cluster {
 
     fn wanted(&self, workload: Workload, wishes: &Wishes) -> anyhow::Result<Named> {
         let hpa = self.hpa(&workload);
-        let plan = wishes.plan(&workload, hpa.as_ref().map(|hpa| hpa.replicas));
+        let plan = wishes.plan(&workload, hpa.bounds().map(|hpa| hpa.replicas));
         let plan = plan.with_context(|| format!("{workload} cannot be planned for"))?;
         Ok(Named { workload, plan, hpa })
     }
 
-    fn hpa(&self, workload: &Workload) -> Option<HpaBounds> {
+    fn hpa(&self, workload: &Workload) -> KnownHpa {
+        let Some(hpas) = &self.hpas else { return KnownHpa::Unknown };
         let ScaleTargetRef { kind, name, .. } = &workload.target;
         let scales = |hpa: &&HpaBounds| {
             hpa.namespace == workload.namespace && (&hpa.target.0, &hpa.target.1) == (kind, name)
         };
-        self.hpas.iter().find(scales).cloned()
+        hpas.iter().find(scales).cloned().map_or(KnownHpa::None, KnownHpa::Some)
     }
 
     async fn object(&self, name: &str) -> anyhow::Result<Named> {
@@ -137,6 +138,19 @@ impl Cluster {
         };
         format!("there is no {kind} named {name:?} in {place}: {hint}")
     }
+}
+
+/// Somebody who may not see autoscalers may still be told of workloads.
+async fn known_autoscalers(client: &Client, namespace: Option<&str>) -> Option<Vec<HpaBounds>> {
+    let found = horizontal_autoscalers(client, namespace).await;
+    if let Err(why) = &found {
+        eprintln!(
+            "warning: horizontal autoscalers cannot be listed, so that patches leave the number of \
+             pods alone: {}",
+            plain(&why.to_string())
+        );
+    }
+    found.ok()
 }
 
 const OBJECT: &str = "MultidimPodAutoscaler";

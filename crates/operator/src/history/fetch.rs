@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
-use super::queries::{Queries, filled, pods_pattern};
+use super::queries::{Queries, filled, names_pods, pods_pattern};
 use super::recording::{Moment, Recording};
 use crate::api::{Goal, Plan};
 use crate::cluster::{ContainerRecord, PodRecord, Workload};
@@ -222,6 +222,13 @@ impl Table {
                     .to_owned(),
             );
         }
+        if !names_pods(&workload.target) {
+            assumed.push(format!(
+                "how a {} names its pods is not known: only pods that are there now were looked \
+                 at, so that there may have been more",
+                workload.target.kind
+            ));
+        }
         let moments = (0..=steps).map(|place| {
             let pod = |name: &&String| self.pod(name, started[&name[..]], place, workload);
             Moment {
@@ -269,7 +276,14 @@ impl Table {
                 memory: figure(&self.memory).map(reading),
             }
         };
-        let containers: Vec<ContainerInputs> = workload.containers.iter().map(container).collect();
+        // One that the template has got since is none of a pod of before.
+        let had = |record: &&ContainerRecord| {
+            let key = (name.to_owned(), record.name.clone());
+            let all = [&self.cpu, &self.memory, &self.cpu_requests, &self.memory_requests];
+            all.iter().any(|figures| figures.contains_key(&key))
+        };
+        let containers: Vec<ContainerInputs> =
+            workload.containers.iter().filter(had).map(container).collect();
         let runs = containers.iter().any(|container| container.cpu.is_some());
         runs.then(|| PodInputs {
             name: name.to_owned(),
@@ -278,5 +292,47 @@ impl Table {
             served_throughout: None,
             containers,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ScaleTargetRef;
+    use crate::cluster::read_selector;
+
+    #[test]
+    fn a_container_that_the_template_got_later_is_none_of_an_earlier_pod() {
+        let figures = |pod: &str, container: &str| {
+            ((pod.to_owned(), container.to_owned()), Figures::from([(0, 0.1)]))
+        };
+        let cpu = [figures("old", "app"), figures("new", "app"), figures("new", "proxy")];
+        let step = SimDuration::from_secs(60);
+        let table = Table { step, cpu: ByContainer::from(cpu), ..Table::default() };
+        let container = |name: &str| ContainerRecord {
+            name: name.to_owned(),
+            cpu_request: Some(Millicores::new(100)),
+            memory_request: None,
+            cpu_limit: None,
+            memory_limit: None,
+            oom_killed_at: None,
+        };
+        let workload = Workload {
+            namespace: "shop".to_owned(),
+            target: ScaleTargetRef {
+                api_version: "apps/v1".to_owned(),
+                kind: "Deployment".to_owned(),
+                name: "checkout".to_owned(),
+            },
+            replicas: 2,
+            selector: read_selector("app=checkout").expect("a selector"),
+            containers: vec![container("app"), container("proxy")],
+        };
+        let names = |pod: &str| {
+            let pod = table.pod(pod, SimTime::ZERO, 0, &workload).expect("it ran");
+            pod.containers.into_iter().map(|container| container.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("old"), ["app"]);
+        assert_eq!(names("new"), ["app", "proxy"]);
     }
 }

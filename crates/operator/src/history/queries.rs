@@ -52,15 +52,25 @@ const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
 /// A regular expression of the names of a workload's pods, for a string of PromQL: those that
 /// are there now, and all that its controller would name so.
 pub(super) fn pods_pattern(target: &ScaleTargetRef, present: &[String]) -> String {
-    let name = literal(&target.name);
-    let made = match target.kind.as_str() {
-        "Deployment" => Some(format!("{name}-{LETTERS}{{1,10}}-{LETTERS}{{5}}")),
-        "StatefulSet" => Some(format!("{name}-[0-9]+")),
-        "ReplicaSet" => Some(format!("{name}-{LETTERS}{{5}}")),
-        _ => None,
-    };
     let present = present.iter().map(|name| literal(name));
-    made.into_iter().chain(present).collect::<Vec<_>>().join("|")
+    made_pattern(target).into_iter().chain(present).collect::<Vec<_>>().join("|")
+}
+
+/// Whether it is known how a workload's controller names its pods.
+pub(super) fn names_pods(target: &ScaleTargetRef) -> bool {
+    made_pattern(target).is_some()
+}
+
+/// All names that a workload's controller would give, if that is known.
+fn made_pattern(target: &ScaleTargetRef) -> Option<String> {
+    let name = literal(&target.name);
+    match target.kind.as_str() {
+        // Argo's rollouts name as deployments do.
+        "Deployment" | "Rollout" => Some(format!("{name}-{LETTERS}{{1,10}}-{LETTERS}{{5}}")),
+        "StatefulSet" => Some(format!("{name}-[0-9]+")),
+        "ReplicaSet" | "ReplicationController" => Some(format!("{name}-{LETTERS}{{5}}")),
+        _ => None,
+    }
 }
 
 /// Text that means itself in a regular expression in a string of PromQL.
@@ -94,12 +104,13 @@ mod tests {
         };
         check("StatefulSet", r"shop\\.web-[0-9]+|odd");
         check("ReplicaSet", r"shop\\.web-[bcdfghjklmnpqrstvwxz2456789]{5}|odd");
-        check("Rollout", "odd");
+        check("Game", "odd");
+        assert!(names_pods(&target("Rollout", "x")) && !names_pods(&target("Game", "x")));
     }
 
     #[test]
     fn a_name_cannot_break_out_of_its_query() {
-        let pattern = pods_pattern(&target("Rollout", "x"), &[r#"a"} or up{x=~"\"#.to_owned()]);
+        let pattern = pods_pattern(&target("Game", "x"), &[r#"a"} or up{x=~"\"#.to_owned()]);
         let query = filled(r#"up{pod=~"$pods"}"#, &[("$pods", &pattern)]);
         // Every quotation mark but the two of the query itself stands behind an odd number of
         // backslashes.

@@ -14,10 +14,31 @@ use crate::update::resources;
 pub struct Advised {
     /// The workload.
     pub workload: Workload,
-    /// The horizontal autoscaler that scales it.
-    pub hpa: Option<HpaBounds>,
+    /// The horizontal autoscaler that scales it. A number that may be its own is left alone.
+    pub hpa: KnownHpa,
     /// What it should have, or why that is not known.
     pub advice: Result<Advice, String>,
+}
+
+/// Whether a horizontal autoscaler scales a workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnownHpa {
+    /// Nobody would say.
+    Unknown,
+    /// None does.
+    None,
+    /// This one does.
+    Some(HpaBounds),
+}
+
+impl KnownHpa {
+    /// The one that does, if it is known.
+    pub fn bounds(&self) -> Option<&HpaBounds> {
+        match self {
+            Self::Some(bounds) => Some(bounds),
+            Self::Unknown | Self::None => None,
+        }
+    }
 }
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -67,7 +88,7 @@ pub fn advice_table(all: &[Advised]) -> String {
             why.push_str(&format!("  - {}\n", plain(reason)));
         }
         why.push_str(&alternatives(advice));
-        if let Some(hpa) = hpa {
+        if let KnownHpa::Some(hpa) = hpa {
             why.push_str(&format!(
                 "  - HorizontalPodAutoscaler {} scales it between {} and {}: patches leave the \
                  number to it\n",
@@ -101,7 +122,7 @@ pub fn advice_json(all: &[Advised], source: &str) -> Value {
             "namespace": workload.namespace,
             "kind": workload.target.kind,
             "name": workload.target.name,
-            "horizontal_autoscaler": hpa.as_ref().map(|hpa| &hpa.name),
+            "horizontal_autoscaler": hpa.bounds().map(|hpa| &hpa.name),
         });
         match advice {
             Err(problem) => value["problem"] = json!(problem),
@@ -161,7 +182,7 @@ pub fn advice_patches(all: &[Advised]) -> String {
             quoted(&target.name),
             quoted(&workload.namespace)
         ));
-        if hpa.is_none() && advice.replicas.0 != advice.replicas.1 {
+        if *hpa == KnownHpa::None && advice.replicas.0 != advice.replicas.1 {
             text.push_str(&format!("  replicas: {}\n", advice.replicas.1));
         }
         text.push_str("  template:\n    spec:\n      containers:\n");
@@ -277,8 +298,8 @@ mod tests {
             reasons: vec![NASTY.to_owned()],
         };
         vec![
-            Advised { workload: workload(NASTY), hpa: None, advice: Ok(advice) },
-            Advised { workload: workload("b"), hpa: None, advice: Err(NASTY.to_owned()) },
+            Advised { workload: workload(NASTY), hpa: KnownHpa::None, advice: Ok(advice) },
+            Advised { workload: workload("b"), hpa: KnownHpa::None, advice: Err(NASTY.to_owned()) },
         ]
     }
 
@@ -320,13 +341,17 @@ mod tests {
     #[test]
     fn a_number_that_an_autoscaler_moves_is_left_to_it() {
         let mut all = nasty();
-        all[0].hpa = Some(HpaBounds {
+        all[0].hpa = KnownHpa::Some(HpaBounds {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             target: ("Deployment".to_owned(), "a".to_owned()),
             replicas: (2, 10),
         });
+        let known = all[0].hpa.clone();
         assert!(!advice_patches(&all).contains("replicas"));
+        all[0].hpa = KnownHpa::Unknown;
+        assert!(!advice_patches(&all).contains("replicas"));
+        all[0].hpa = known;
         assert!(
             advice_table(&all).contains("HorizontalPodAutoscaler web scales it between 2 and 10")
         );

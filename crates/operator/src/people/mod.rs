@@ -6,7 +6,7 @@ mod nearest;
 mod replay;
 mod words;
 
-pub use advice::{Advised, advice_json, advice_patches, advice_table};
+pub use advice::{Advised, KnownHpa, advice_json, advice_patches, advice_table};
 pub use explain::{explain, history};
 pub use nearest::nearest;
 pub use replay::{OPEN_LOOP, replay_json, replay_text};
