@@ -52,7 +52,7 @@ pub struct Plan {
     /// Bounds of the number of pods.
     pub replicas: Bounds<u32>,
     /// How fast that number may change, if somebody wrote it down.
-    pub behavior: Option<ScalingBehavior>,
+    behavior: Option<Behavior>,
     /// Bounds of the containers that are named.
     containers: BTreeMap<String, ContainerPlan>,
     /// Bounds of the others.
@@ -189,6 +189,14 @@ impl Recommender {
 }
 
 impl Plan {
+    /// How fast the number of pods may change: what nobody wrote down is as in `default`.
+    pub fn behavior(&self, default: ScalingBehavior) -> ScalingBehavior {
+        match &self.behavior {
+            Some(behavior) => read_behavior(behavior, default),
+            None => default,
+        }
+    }
+
     /// Checks a spec as a whole.
     pub fn try_new(spec: &MultidimPodAutoscalerSpec) -> Result<Self> {
         let global = &spec.constraints.global;
@@ -218,7 +226,7 @@ impl Plan {
             resource_metrics,
             query_metrics,
             replicas,
-            behavior: global.behavior.as_ref().map(read_behavior),
+            behavior: global.behavior.clone(),
             containers,
             other_containers,
             disruption: read_disruption(&policy.disruption)?,
@@ -319,8 +327,7 @@ fn read_metrics(metrics: &[MetricGoal]) -> Result<Metrics> {
     Ok((resources, queries))
 }
 
-fn read_behavior(behavior: &Behavior) -> ScalingBehavior {
-    let default = ScalingBehavior::default();
+fn read_behavior(behavior: &Behavior, default: ScalingBehavior) -> ScalingBehavior {
     let rules = |given: &Option<ScalingRules>, default: Rules| {
         let Some(given) = given else { return default };
         Rules {
@@ -537,6 +544,21 @@ mod tests {
         assert!(plan.is_maintenance(0));
         let any = plan.container("app");
         assert!(any.cpu.is_some() && any.memory.is_some());
+    }
+
+    #[test]
+    fn what_nobody_says_of_behaviour_is_as_the_recommender_has_it() {
+        let plan = plan(|spec| {
+            spec["constraints"]["global"]["behavior"] =
+                json!({ "scaleUp": { "stabilizationWindowSeconds": 30 } });
+        })
+        .expect("valid");
+        let mut default = ScalingBehavior::default();
+        default.down.stabilization = SimDuration::from_secs(60);
+        let behavior = plan.behavior(default.clone());
+        assert_eq!(behavior.up.stabilization, SimDuration::from_secs(30));
+        assert_eq!(behavior.up.policies, default.up.policies);
+        assert_eq!(behavior.down, default.down);
     }
 
     #[test]

@@ -419,7 +419,7 @@ pub struct Behavior {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
     /// On the way down. By default no limit but the largest recommendation of the last 60 s
-    /// (`joint`) or 300 s (`hpa-vpa`, as HPA).
+    /// (`joint`) or 300 s (`hpa+vpa`, as HPA).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }

@@ -9,8 +9,8 @@ use homeostat_core::{
 use homeostat_decide::{
     Allocation, AllocationBounds, Decision, Features, GuardrailMemory, Guardrails,
     GuardrailsConfig, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, ObjectiveKind,
-    Observation, Policy, Proposal, Reason, ReplicaSample, ReplicaStep, Step, Vpa, VpaConfig,
-    decide,
+    Observation, Policy, Proposal, Reason, ReplicaSample, ReplicaStep, ScalingBehavior, Step, Vpa,
+    VpaConfig, decide,
 };
 
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
@@ -98,7 +98,7 @@ impl Engine {
     pub fn new(plan: Plan, trust: TrustConfig) -> homeostat_decide::Result<Self> {
         let metrics = hpa_metrics(&plan);
         let (min_replicas, max_replicas) = (plan.replicas.low(), plan.replicas.high());
-        let behavior = plan.behavior.clone().unwrap_or_default();
+        let behavior = plan.behavior(ScalingBehavior::default());
         let hpa = HpaConfig {
             metrics: if metrics.is_empty() {
                 HpaConfig::default().metrics
@@ -207,6 +207,17 @@ impl Engine {
         // What is only recommended cannot have hurt anybody.
         let acts = matches!(self.plan.mode, Mode::Auto | Mode::Canary);
         let is_kept = is_reached.filter(|&reached| reached || self.may_be_why(&obs));
+        if is_kept == Some(false) {
+            let kept = bounds.clamp(&Allocation {
+                replicas: applied.replicas.max(from.replicas),
+                cpu: applied.cpu.max(from.cpu),
+                memory: applied.memory.max(from.memory),
+            });
+            if kept != applied {
+                reasons.push(Reason::NotWhileBroken.to_string());
+            }
+            applied = kept;
+        }
         if acts {
             let breaker = BreakerConfig { watch, hold };
             let present = &inputs.allocation()?;
@@ -565,7 +576,7 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),
         max_replicas: plan.replicas.high(),
-        behavior: plan.behavior.clone().unwrap_or(default.behavior),
+        behavior: plan.behavior(default.behavior),
         vpa: vpa_config(),
         ..default
     }

@@ -137,6 +137,29 @@ fn a_kill_for_want_of_memory_is_heard_of_once_figures_are_believed_again() {
 }
 
 #[test]
+fn whoever_recommends_nothing_goes_down_while_the_objective_is_broken() {
+    let mut spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
+        "mode": "Auto",
+        "goals": {"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}},
+        "constraints": {"global": {"minReplicas": 1, "maxReplicas": 20}},
+    });
+    spec["recommenders"] = json!([{"name": "hpa+vpa"}]);
+    let plan = Plan::try_new(&serde_json::from_value(spec).expect("valid")).expect("valid");
+    let mut engine = Engine::new(plan, TrustConfig::default()).expect("it makes sense");
+    for seconds in (0..1800).step_by(15) {
+        // Something else is slow: pods have little to do.
+        let pod = vec![container(seconds, "app", (500, 512), (50, 100))];
+        let mut inputs = inputs(seconds, SimTime::ZERO, vec![pod; 8]);
+        let source = Source::Prometheus;
+        inputs.objective = Some(Ok(Reading { value: 0.9, at: at(seconds), source }));
+        let outcome = recommend(&mut engine, &inputs);
+        assert_eq!(outcome.decision.applied.replicas, 8, "{:?}", outcome.reasons);
+        assert_eq!(outcome.containers["app"], (Millicores::new(500), Bytes::from_mib(512)));
+    }
+}
+
+#[test]
 fn no_container_gets_less_while_the_objective_is_broken() {
     let goals =
         json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
