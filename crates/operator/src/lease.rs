@@ -36,6 +36,13 @@ pub struct LeaseConfig {
     pub look: Duration,
 }
 
+/// The name of the lease of an operator that looks after one namespace, or after all: those of
+/// different namespaces do not wait for each other.
+pub fn lease_name(only_namespace: Option<&str>) -> String {
+    let of_one = only_namespace.map(|namespace| format!("-{namespace}")).unwrap_or_default();
+    format!("homeostat-operator{of_one}")
+}
+
 impl LeaseConfig {
     /// The usual times: a leader that dies is followed within ten seconds and two looks.
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {

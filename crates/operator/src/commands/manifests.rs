@@ -13,7 +13,8 @@ pub(crate) struct ManifestsArguments {
     /// The image, built from deploy/image/Containerfile and pushed to where your nodes pull.
     #[arg(long, value_name = "IMAGE")]
     image: String,
-    /// Namespace of the operator; it is made as well.
+    /// Namespace of the operator; it is made as well, and `kubectl delete -f` deletes it with
+    /// everything in it.
     #[arg(long, default_value = "homeostat", value_parser = namespace)]
     namespace: String,
     /// Prometheus server for objectives and queries, such as http://prometheus.monitoring:9090.

@@ -14,10 +14,10 @@ use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 #[derive(Args)]
 pub(crate) struct PrometheusArguments {
     /// Prometheus server for objectives, queries and history, such as
-    /// http://prometheus.monitoring:9090.
+    /// http://prometheus.monitoring:9090 or https://example.com/prometheus.
     #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
     prometheus: Option<String>,
-    /// File with a bearer token for the Prometheus server.
+    /// File with a bearer token for the Prometheus server; it is read again at every question.
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     prometheus_token_file: Option<PathBuf>,
     /// File with the certificate of the Prometheus server's authority, as PEM.
@@ -27,18 +27,24 @@ pub(crate) struct PrometheusArguments {
 
 impl PrometheusArguments {
     /// The server; none if none was named.
-    pub(crate) fn server(&self, timeout: Duration) -> anyhow::Result<Option<Prometheus>> {
+    pub(crate) fn server(
+        &self,
+        timeout: Duration,
+        lookback: Option<Duration>,
+    ) -> anyhow::Result<Option<Prometheus>> {
         let Some(url) = &self.prometheus else { return Ok(None) };
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path)
                 .with_context(|| format!("failed to read {}", path.display()))
         };
-        let token = self.prometheus_token_file.as_ref().map(read).transpose()?;
+        // Refused here, rather than at the first question.
+        self.prometheus_token_file.as_ref().map(read).transpose()?;
         let authority = self.prometheus_ca_file.as_ref().map(read).transpose()?;
         let address = PrometheusAddress {
             url: url.clone(),
             authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
-            token: token.map(|token| token.trim().to_owned()),
+            token_file: self.prometheus_token_file.clone(),
+            lookback,
             timeout,
         };
         Ok(Some(Prometheus::new(&address)?))

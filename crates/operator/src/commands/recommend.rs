@@ -74,7 +74,7 @@ pub(super) async fn run(arguments: &RecommendArguments) -> anyhow::Result<()> {
         (Some(namespace), false) => Some(namespace.clone()),
         (None, false) => Some(client.default_namespace().to_owned()),
     };
-    let prometheus = arguments.prometheus.server(Duration::from_secs(60))?;
+    let prometheus = arguments.prometheus.server(Duration::from_secs(60), None)?;
     let wishes = arguments.wanted.wishes();
     anyhow::ensure!(
         prometheus.is_some() || wishes.goal.is_none(),

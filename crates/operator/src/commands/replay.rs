@@ -65,7 +65,7 @@ enum Output {
 }
 
 pub(super) async fn run(arguments: &ReplayArguments) -> anyhow::Result<()> {
-    let prometheus = arguments.prometheus.server(Duration::from_secs(60))?;
+    let prometheus = arguments.prometheus.server(Duration::from_secs(60), None)?;
     let prometheus = prometheus.context("history comes from Prometheus: give --prometheus URL")?;
     let client = super::client().await?;
     let namespace = arguments.namespace.clone();

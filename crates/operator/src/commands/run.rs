@@ -9,7 +9,7 @@ use clap::Args;
 use homeostat_core::SimDuration;
 use homeostat_operator::controllers::Options;
 use homeostat_operator::learn::LearnerPort;
-use homeostat_operator::lease::LeaseConfig;
+use homeostat_operator::lease::{LeaseConfig, lease_name};
 use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
@@ -98,7 +98,9 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let options = Options {
         interval: std_duration(arguments.interval),
         checkpoint_interval: std_duration(arguments.checkpoint_interval),
-        prometheus: arguments.prometheus.server(Duration::from_secs(5))?,
+        prometheus: arguments
+            .prometheus
+            .server(Duration::from_secs(5), Some(std_duration(arguments.stale_after)))?,
         only_namespace: arguments.only_namespace.clone(),
         trust: TrustConfig {
             most_age: arguments.stale_after,
@@ -109,8 +111,9 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     };
     let identity = arguments.identity.clone().unwrap_or_else(own_name);
     let namespace = arguments.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
+    let lease_name = lease_name(arguments.only_namespace.as_deref());
     let lease = (!arguments.no_leader_election)
-        .then(|| LeaseConfig::new(&namespace, "homeostat-operator", &identity));
+        .then(|| LeaseConfig::new(&namespace, &lease_name, &identity));
     let keeper = KeeperConfig {
         namespace,
         secret: "homeostat-webhook".to_owned(),

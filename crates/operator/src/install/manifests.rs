@@ -69,13 +69,10 @@ impl Installation {
 
     /// Everything but the definitions, in the order in which it is to be made.
     fn objects(&self) -> Vec<Value> {
-        let mut namespace_labels = labels();
-        // The pods meet the strictest standard, and nothing else has to run here.
-        namespace_labels["pod-security.kubernetes.io/enforce"] = json!("restricted");
         let mut objects = vec![
             json!({
                 "apiVersion": "v1", "kind": "Namespace",
-                "metadata": { "name": self.namespace, "labels": namespace_labels },
+                "metadata": { "name": self.namespace, "labels": labels() },
             }),
             json!({
                 "apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.metadata(NAME),

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::manifests::Installation;
+use crate::lease::lease_name;
 
 /// Where a right holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Named {
     All,
     /// One of a name that never changes.
     Always(&'static str),
+    /// The lease of this installation.
+    Lease,
     /// The webhook configuration of this installation.
     WebhookConfiguration,
 }
@@ -164,7 +167,7 @@ pub const RIGHTS: &[Right] = &[
         group: "coordination.k8s.io",
         resources: &["leases"],
         verbs: &["get", "update"],
-        named: Named::Always("homeostat-operator"),
+        named: Named::Lease,
         why: "Who leads.",
     },
     Right {
@@ -203,6 +206,10 @@ pub(super) fn rules(place: Place, installation: &Installation) -> Vec<Value> {
         match right.named {
             Named::All => {}
             Named::Always(name) => rule["resourceNames"] = json!([name]),
+            Named::Lease => {
+                let name = lease_name(installation.only_namespace.as_deref());
+                rule["resourceNames"] = json!([name]);
+            }
             Named::WebhookConfiguration => {
                 rule["resourceNames"] = json!([installation.cluster_name()]);
             }
@@ -240,6 +247,10 @@ fn chart_rule(right: &Right) -> String {
     match right.named {
         Named::All => {}
         Named::Always(name) => rule.push_str(&format!("  resourceNames: {}\n", list(&[name]))),
+        Named::Lease => {
+            let of_one = "{{ with .Values.onlyNamespace }}-{{ . }}{{ end }}";
+            rule.push_str(&format!("  resourceNames: [\"{}{of_one}\"]\n", lease_name(None)));
+        }
         Named::WebhookConfiguration => {
             rule.push_str("  resourceNames: [{{ include \"homeostat.clusterName\" . | quote }}]\n");
         }

@@ -1,6 +1,7 @@
 //! Questions to a Prometheus server.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,9 @@ use super::rests::Rests;
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,
-    /// What stands before `/api/v1` in its address.
-    prefix: String,
+    token_file: Option<PathBuf>,
+    /// How far back a figure may lie that counts as of now, as a field of a question.
+    lookback: Option<String>,
     timeout: Duration,
     rests: Arc<Mutex<Rests>>,
 }
@@ -28,8 +30,11 @@ pub struct PrometheusAddress {
     pub url: String,
     /// Certificates of its authority, as DER; the system's own if empty.
     pub authorities: Vec<Vec<u8>>,
-    /// A token, if it asks for one.
-    pub token: Option<String>,
+    /// File of a token, if it asks for one. It is read at every question: tokens are replaced.
+    pub token_file: Option<PathBuf>,
+    /// A figure that is older than this does not count as of now; the server's own rule, five
+    /// minutes by default, if none, and on servers that do not know `lookback_delta`.
+    pub lookback: Option<Duration>,
     /// How long it may take to answer.
     pub timeout: Duration,
 }
@@ -73,7 +78,6 @@ impl Prometheus {
         let uri = Self::check(address)?;
         let is_plain = uri.scheme_str() == Some("http");
         let url = address.url.trim_end_matches('/');
-        let prefix = uri.path().trim_end_matches('/').to_owned();
         // The client of the cluster speaks TLS, knows tokens and keeps connections: it does
         // for any other server as well.
         let mut config = Config::new(uri);
@@ -81,17 +85,24 @@ impl Prometheus {
         if !address.authorities.is_empty() || is_plain {
             config.root_cert = Some(address.authorities.clone());
         }
-        config.auth_info.token = address.token.clone().map(Into::into);
         config.connect_timeout = Some(address.timeout);
         config.default_retry = false;
         let unusable = |why| AddressError::Unusable { url: url.to_owned(), why: Box::new(why) };
         let client = Client::try_from(config).map_err(unusable)?;
-        Ok(Self { client, prefix, timeout: address.timeout, rests: Arc::default() })
+        Ok(Self {
+            client,
+            token_file: address.token_file.clone(),
+            lookback: address.lookback.map(|lookback| format!("{:.3}", lookback.as_secs_f64())),
+            timeout: address.timeout,
+            rests: Arc::default(),
+        })
     }
 
     /// One number, as of now.
     pub async fn instant(&self, query: &str) -> Result<Reading, Problem> {
-        let answer = self.ask("query", query, &[]).await?;
+        let lookback = self.lookback.iter().map(|lookback| ("lookback_delta", &lookback[..]));
+        let fields: Vec<_> = lookback.collect();
+        let answer = self.ask("query", query, &fields).await?;
         read_instant(&answer)
     }
 
@@ -146,10 +157,14 @@ impl Prometheus {
             .append_pair("query", query)
             .extend_pairs(fields)
             .finish();
-        let request = http::Request::post(format!("{}/api/v1/{what}", self.prefix))
+        // The client puts the path of the server's address before it.
+        let mut request = http::Request::post(format!("/api/v1/{what}"))
             .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
             .map_err(|why| unreachable(why.to_string()))?;
+        if let Some(authorization) = self.authorization().map_err(unreachable)? {
+            request.headers_mut().insert(http::header::AUTHORIZATION, authorization);
+        }
         let answer = tokio::time::timeout(self.timeout, self.client.request_text(request));
         let answer = answer.await;
         let now = Instant::now();
@@ -171,6 +186,20 @@ impl Prometheus {
                 Err(unreachable(format!("no answer within {seconds} s")))
             }
         }
+    }
+
+    /// What lets us in; none if nothing is needed. A mounted secret lies in memory: to read it takes
+    /// no time.
+    fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("the token in {} cannot be used: {why}", path.display())
+        };
+        let token = std::fs::read_to_string(path).map_err(|why| failed(&why))?;
+        let value = http::HeaderValue::try_from(format!("Bearer {}", token.trim()));
+        let mut value = value.map_err(|_| failed(&"it is no token"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
     }
 
     fn rests(&self) -> MutexGuard<'_, Rests> {
@@ -326,6 +355,60 @@ mod tests {
             let refused = Prometheus::new(&address).err().expect(url).to_string();
             assert!(refused.contains("is no address"), "{refused}");
         }
+    }
+
+    /// What a server is sent by one question.
+    async fn sent(change: impl FnOnce(&mut PrometheusAddress)) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let mut address = PrometheusAddress {
+            url: format!("http://{}/prometheus/", listener.local_addr().expect("bound")),
+            timeout: Duration::from_secs(5),
+            ..PrometheusAddress::default()
+        };
+        change(&mut address);
+        let heard = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("somebody asks");
+            let mut request = Vec::new();
+            while !String::from_utf8_lossy(&request).contains("query=") {
+                stream.read_buf(&mut request).await.expect("it can be read");
+            }
+            String::from_utf8(request).expect("text")
+        });
+        let _ = Prometheus::new(&address).expect("an address").instant("up").await;
+        heard.await.expect("it was asked")
+    }
+
+    #[tokio::test]
+    async fn a_path_in_the_address_comes_before_that_of_the_question_once() {
+        let request = sent(|_| {}).await;
+        assert!(request.starts_with("POST /prometheus/api/v1/query HTTP"), "{request}");
+        assert!(!request.contains("lookback"), "{request}");
+        assert!(!request.to_lowercase().contains("authorization"), "{request}");
+    }
+
+    #[tokio::test]
+    async fn the_token_is_that_of_the_file_now_and_old_figures_are_not_asked_for() {
+        let file = std::env::temp_dir().join(format!("homeostat-token-{}", std::process::id()));
+        for token in ["first", "second"] {
+            std::fs::write(&file, format!("{token}\n")).expect("written");
+            let request = sent(|address| {
+                address.token_file = Some(file.clone());
+                address.lookback = Some(Duration::from_secs(90));
+            })
+            .await;
+            let expect = format!("authorization: Bearer {token}\r\n");
+            assert!(request.contains(&expect), "{request}");
+            assert!(request.contains("lookback_delta=90.000"), "{request}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        let address = PrometheusAddress {
+            url: "http://127.0.0.1:1".to_owned(),
+            token_file: Some(file),
+            ..PrometheusAddress::default()
+        };
+        let prometheus = Prometheus::new(&address).expect("an address");
+        let why = prometheus.instant("up").await.expect_err("there is no token").to_string();
+        assert!(why.contains("cannot be used"), "{why}");
     }
 
     /// A server that says 1 to every query but one, of which it says nothing; its address.

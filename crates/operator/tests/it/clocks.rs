@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::json;
@@ -61,9 +60,8 @@ async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
             shop.uses(&format!("checkout-{place}"), cpu, "100Mi").await;
         }
     };
-    let leases: Api<Lease> = shop.api();
-    let lease = async || leases.get_opt("homeostat-operator").await.ok()??.spec;
-    let holder = async || lease().await?.holder_identity;
+    let lease = async || shop.lease().await;
+    let holder = async || shop.leader().await;
     let ports = [free_port(), free_port(), free_port()];
     shop.webhook(&ports).await;
 

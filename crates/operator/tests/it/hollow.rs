@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, TryStreamExt};
 use homeostat_operator::api::MultidimPodAutoscaler;
 use homeostat_testbed::{Cluster, ControlPlaneConfig, HollowNodes, free_port};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -355,10 +354,7 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     };
     let began = Instant::now();
     let first = start("first", ports[0]);
-    let holder = async || {
-        let leases: Api<Lease> = shop.api();
-        leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity
-    };
+    let holder = async || shop.leader().await;
     within(LONG, "the first to lead", async || holder().await.filter(|name| name == "first")).await;
     let second = start("second", ports[1]);
     within(LONG, "a quarter to be evicted", async || {

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use serde_json::json;
 
 use super::operator::{Operator, OperatorConfig, eventually};
@@ -17,17 +15,12 @@ async fn first_and_second(shop: &Shop) -> (Operator, Operator) {
         Operator::start(shop.cluster, &shop.namespace, &config)
     };
     let first = start("first");
-    eventually("the first to lead", async || leader(shop).await.filter(|name| name == "first"))
+    eventually("the first to lead", async || shop.leader().await.filter(|name| name == "first"))
         .await;
     let second = start("second");
     eventually("the second to wait", async || second.get("/readyz").filter(|text| text == "ok\n"))
         .await;
     (first, second)
-}
-
-async fn leader(shop: &Shop) -> Option<String> {
-    let leases: Api<Lease> = shop.api();
-    leases.get_opt("homeostat-operator").await.ok()??.spec?.holder_identity
 }
 
 #[tokio::test]
@@ -36,7 +29,7 @@ async fn a_leader_that_is_asked_to_end_is_followed_at_once() {
     let (first, _second) = first_and_second(&shop).await;
     first.terminate();
     let ended = Instant::now();
-    eventually("the second to lead", async || leader(&shop).await.filter(|name| name == "second"))
+    eventually("the second to lead", async || shop.leader().await.filter(|name| name == "second"))
         .await;
     // Ten seconds after its last renewal, which was two seconds ago at most, it would be free anyway.
     assert!(ended.elapsed() < Duration::from_secs(7), "{:?}", ended.elapsed());
@@ -60,7 +53,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
         .await;
     first.resume();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(leader(&shop).await.as_deref(), Some("second"));
+    assert_eq!(shop.leader().await.as_deref(), Some("second"));
     let acts = |operator: &Operator| {
         let leads = operator.metric("homeostat_operator_leads", "");
         (leads, operator.metric("homeostat_operator_rescales_total", ""))

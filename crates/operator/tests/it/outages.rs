@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use homeostat_operator::api::{MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint};
 use homeostat_testbed::Cluster;
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::{Value, json};
 
@@ -116,8 +115,7 @@ async fn an_etcd_that_stands_still_stops_everything_and_breaks_nothing() {
     steady(&shop, "checkout", 2).await;
     let mut operator = Operator::start(cluster, &shop.namespace, &NO_WEBHOOK);
     shop.condition("checkout", "MetricsFresh", "AsPlanned").await;
-    let leases: Api<Lease> = shop.api();
-    let holder = async || leases.get("homeostat-operator").await.ok()?.spec?.holder_identity;
+    let holder = async || shop.leader().await;
     let leader = eventually("a leader", holder).await;
 
     all_use(&shop, "checkout", 2, "450m").await;

@@ -159,9 +159,8 @@ async fn an_objective_that_breaks_between_two_looks_is_answered_before_the_next(
     idle(&shop, "checkout", ("250m", "100Mi"), Some("latency")).await;
     let address = PrometheusAddress {
         url: prometheus.url(),
-        authorities: Vec::new(),
-        token: None,
         timeout: Duration::from_secs(5),
+        ..PrometheusAddress::default()
     };
     let known = Prometheus::new(&address).expect("an address");
     eventually("the first scrape", async || known.instant("latency").await.ok()).await;

@@ -2,7 +2,6 @@
 
 use homeostat_operator::api::MultidimPodAutoscaler;
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -191,10 +190,7 @@ async fn beside_an_hpa_one_may_recommend_but_not_act() {
 #[tokio::test]
 async fn a_leader_that_dies_is_followed_within_fifteen_seconds() {
     let Some(shop) = Shop::open("leader").await else { return };
-    let holder = async || {
-        let leases: Api<Lease> = shop.api();
-        leases.get_opt("homeostat-operator").await.expect("asked")?.spec?.holder_identity
-    };
+    let holder = async || shop.leader().await;
     let start = |copy: &str| {
         let arguments = ["--no-webhook", "--identity", copy];
         Operator::start(

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
@@ -12,6 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
+use homeostat_operator::lease::lease_name;
 use homeostat_testbed::{Cluster, define, define_written_use, write_use, written_use};
 
 use super::cluster;
@@ -25,6 +27,17 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
+    /// The lease of the operators that look after it.
+    pub(crate) async fn lease(&self) -> Option<LeaseSpec> {
+        let leases: Api<Lease> = self.api();
+        leases.get_opt(&lease_name(Some(&self.namespace))).await.ok()??.spec
+    }
+
+    /// Who leads them.
+    pub(crate) async fn leader(&self) -> Option<String> {
+        self.lease().await?.holder_identity
+    }
+
     /// A new namespace on the shared cluster, with everything defined; none if there is no
     /// cluster.
     pub(crate) async fn open(name: &str) -> Option<Self> {

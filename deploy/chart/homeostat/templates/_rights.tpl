@@ -64,7 +64,7 @@ HOMEOSTAT_WRITE=1 cargo test -p homeostat-operator --test it rights_of_the_chart
 # Who leads.
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  resourceNames: ["homeostat-operator"]
+  resourceNames: ["homeostat-operator{{ with .Values.onlyNamespace }}-{{ . }}{{ end }}"]
   verbs: ["get", "update"]
 {{- if .Values.webhook.enabled }}
 # The webhook's certificate: this secret is installed empty, no other is ever read.
