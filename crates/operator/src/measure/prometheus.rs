@@ -78,8 +78,8 @@ impl Prometheus {
         let uri = Self::check(address)?;
         let is_plain = uri.scheme_str() == Some("http");
         let url = address.url.trim_end_matches('/');
-        // The client of the cluster speaks TLS, knows tokens and keeps connections: it does
-        // for any other server as well.
+        // The client of the cluster speaks TLS and keeps connections: it does for any other server
+        // as well.
         let mut config = Config::new(uri);
         // Without TLS no authority is needed, and an image without files has none.
         if !address.authorities.is_empty() || is_plain {
@@ -100,9 +100,8 @@ impl Prometheus {
 
     /// One number, as of now.
     pub async fn instant(&self, query: &str) -> Result<Reading, Problem> {
-        let lookback = self.lookback.iter().map(|lookback| ("lookback_delta", &lookback[..]));
-        let fields: Vec<_> = lookback.collect();
-        let answer = self.ask("query", query, &fields).await?;
+        let lookback = self.lookback.as_deref().map(|lookback| ("lookback_delta", lookback));
+        let answer = self.ask("query", query, lookback.as_slice()).await?;
         read_instant(&answer)
     }
 
