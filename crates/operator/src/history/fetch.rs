@@ -211,6 +211,8 @@ impl Table {
         names.dedup();
         let started: BTreeMap<&str, SimTime> =
             names.iter().map(|name| (&name[..], self.started(name, pods))).collect();
+        let containers: BTreeMap<&str, Vec<&ContainerRecord>> =
+            names.iter().map(|name| (&name[..], self.containers(name, workload))).collect();
         let is_used = |requests: &ByContainer| {
             requests.keys().any(|(pod, _)| started.contains_key(pod.as_str()))
         };
@@ -230,7 +232,8 @@ impl Table {
             ));
         }
         let moments = (0..=steps).map(|place| {
-            let pod = |name: &&String| self.pod(name, started[&name[..]], place, workload);
+            let pod =
+                |name: &&String| self.pod(name, started[&name[..]], place, &containers[&name[..]]);
             Moment {
                 at: self.at(place),
                 pods: names.iter().filter_map(pod).collect(),
@@ -250,16 +253,26 @@ impl Table {
         known.or(seen).unwrap_or(SimTime::ZERO)
     }
 
+    /// The containers of a pod. One that the template has got since is none of a pod of before.
+    fn containers<'a>(&self, name: &str, workload: &'a Workload) -> Vec<&'a ContainerRecord> {
+        let had = |record: &&ContainerRecord| {
+            let key = (name.to_owned(), record.name.clone());
+            let all = [&self.cpu, &self.memory, &self.cpu_requests, &self.memory_requests];
+            all.iter().any(|figures| figures.contains_key(&key))
+        };
+        workload.containers.iter().filter(had).collect()
+    }
+
     /// A pod at a moment; none if it did not run then.
     fn pod(
         &self,
         name: &str,
         started: SimTime,
         place: u64,
-        workload: &Workload,
+        containers: &[&ContainerRecord],
     ) -> Option<PodInputs> {
         let at = self.at(place);
-        let container = |record: &ContainerRecord| {
+        let container = |record: &&ContainerRecord| {
             let key = (name.to_owned(), record.name.clone());
             let figure =
                 |of: &ByContainer| of.get(&key).and_then(|figures| figures.get(&place)).copied();
@@ -276,14 +289,7 @@ impl Table {
                 memory: figure(&self.memory).map(reading),
             }
         };
-        // One that the template has got since is none of a pod of before.
-        let had = |record: &&ContainerRecord| {
-            let key = (name.to_owned(), record.name.clone());
-            let all = [&self.cpu, &self.memory, &self.cpu_requests, &self.memory_requests];
-            all.iter().any(|figures| figures.contains_key(&key))
-        };
-        let containers: Vec<ContainerInputs> =
-            workload.containers.iter().filter(had).map(container).collect();
+        let containers: Vec<ContainerInputs> = containers.iter().map(container).collect();
         let runs = containers.iter().any(|container| container.cpu.is_some());
         runs.then(|| PodInputs {
             name: name.to_owned(),
@@ -329,7 +335,8 @@ mod tests {
             containers: vec![container("app"), container("proxy")],
         };
         let names = |pod: &str| {
-            let pod = table.pod(pod, SimTime::ZERO, 0, &workload).expect("it ran");
+            let containers = table.containers(pod, &workload);
+            let pod = table.pod(pod, SimTime::ZERO, 0, &containers).expect("it ran");
             pod.containers.into_iter().map(|container| container.name).collect::<Vec<_>>()
         };
         assert_eq!(names("old"), ["app"]);
