@@ -327,6 +327,23 @@ fn without_an_objective_use_makes_the_most_replicas_larger() {
 }
 
 #[test]
+fn a_larger_size_takes_no_replicas_away_before_it_is_there() {
+    let mut config =
+        JointConfig { objective: ObjectiveKind::None, max_replicas: 6, ..JointConfig::default() };
+    config.behavior.down.stabilization = SimDuration::ZERO;
+    // So little is used that the least size of the vertical autoscaler is far more.
+    let at_size = |request: u64| {
+        let mut obs = observation(0, 6, 0.009);
+        obs.allocation.cpu = Millicores::new(request);
+        config.clone().build().unwrap().propose(&obs)
+    };
+    let proposal = at_size(10);
+    assert!(proposal.cpu_cores > 0.02, "{proposal:?}");
+    assert_eq!(proposal.replicas, 6.0);
+    assert!(at_size(40).replicas < 6.0);
+}
+
+#[test]
 fn a_peak_that_has_just_begun_is_not_sized_by_a_quiet_past() {
     // An hour on a clock on which a day is a minute, then a look at a peak.
     let used = |seconds| if seconds < 3500 { 0.1 } else { 0.6 };

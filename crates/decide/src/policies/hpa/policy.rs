@@ -140,13 +140,11 @@ impl Hpa {
                     config.cpu_initialization_period,
                     config.initial_readiness_delay,
                 );
-                let request = obs.allocation.cpu.cores();
-                for_utilization(current, &groups, request, target_percent, config.tolerance)
+                for_utilization(current, &groups, target_percent, config.tolerance)
             }
             HpaMetric::MemoryUtilization { target_percent } => {
                 let groups = self.readiness.memory_groups(obs);
-                let request = obs.allocation.memory.bytes() as f64;
-                for_utilization(current, &groups, request, target_percent, config.tolerance)
+                for_utilization(current, &groups, target_percent, config.tolerance)
             }
             HpaMetric::Concurrency { target } => {
                 for_total(current, obs.concurrency, target, config.tolerance)

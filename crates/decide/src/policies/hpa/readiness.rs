@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use homeostat_core::{Persist, Result, SimDuration, SimTime, Snapshot};
+use homeostat_core::{Bytes, Persist, Result, SimDuration, SimTime, Snapshot};
 
 use crate::replica_key::ReplicaKey;
 use crate::snapshot_records::records;
@@ -16,12 +16,27 @@ use crate::{Observation, ReplicaSample};
 /// The replicas of one metric, sorted by what can be done with their figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReplicaGroups {
-    /// Use of the replicas that count.
-    pub(super) usage: Vec<f64>,
-    /// Replicas that are not ready, or too young to be believed.
-    pub(super) unready: usize,
-    /// Replicas without a figure.
-    pub(super) missing: usize,
+    /// The replicas that count.
+    pub(super) counted: Vec<Figure>,
+    /// What replicas request that are not ready, or too young to be believed.
+    pub(super) unready: Vec<f64>,
+    /// What replicas request that have no figure.
+    pub(super) missing: Vec<f64>,
+}
+
+/// What one replica uses of what it requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Figure {
+    pub(super) used: f64,
+    pub(super) requested: f64,
+}
+
+impl ReplicaGroups {
+    /// Whether all of them request something: of nothing there is no part to be used.
+    pub(super) fn all_request(&self) -> bool {
+        let counted = self.counted.iter().map(|figure| &figure.requested);
+        counted.chain(&self.unready).chain(&self.missing).all(|&requested| requested > 0.0)
+    }
 }
 
 /// Readiness of each replica as far as it was seen.
@@ -57,9 +72,11 @@ impl ReadinessMemory {
         initialization_period: SimDuration,
         initial_readiness_delay: SimDuration,
     ) -> ReplicaGroups {
+        let request =
+            |sample: &ReplicaSample| sample.cpu_request.unwrap_or(obs.allocation.cpu).cores();
         self.groups(
             obs,
-            |sample| sample.cpu_cores,
+            |sample| (sample.cpu_cores, request(sample)),
             |sample, since| {
                 if obs.now < sample.started + initialization_period {
                     // The figure must cover a whole window since the replica became ready.
@@ -75,26 +92,29 @@ impl ReadinessMemory {
 
     /// Sorts the replicas for memory, which a young replica uses like any other.
     pub(super) fn memory_groups(&self, obs: &Observation) -> ReplicaGroups {
-        let usage = |sample: &ReplicaSample| sample.memory.map(|memory| memory.bytes() as f64);
-        self.groups(obs, usage, |_, _| false)
+        let bytes = |memory: Bytes| memory.bytes() as f64;
+        let request = bytes(obs.allocation.memory);
+        self.groups(obs, |sample| (sample.memory.map(bytes), request), |_, _| false)
     }
 
     fn groups(
         &self,
         obs: &Observation,
-        usage: impl Fn(&ReplicaSample) -> Option<f64>,
+        figure: impl Fn(&ReplicaSample) -> (Option<f64>, f64),
         is_unready: impl Fn(&ReplicaSample, SimTime) -> bool,
     ) -> ReplicaGroups {
         let mut groups = ReplicaGroups::default();
         for (key, sample) in ReplicaKey::of(&obs.replicas) {
             let since = self.replicas.get(&key).map_or(sample.started, |known| known.since);
-            let figure = usage(sample).filter(|figure| figure.is_finite() && *figure >= 0.0);
-            match figure {
+            let (used, requested) = figure(sample);
+            match used.filter(|used| used.is_finite() && *used >= 0.0) {
                 // Without a figure and never ready: still being placed or pulled.
-                None if !sample.is_ready && since == sample.started => groups.unready += 1,
-                None => groups.missing += 1,
-                Some(_) if is_unready(sample, since) => groups.unready += 1,
-                Some(figure) => groups.usage.push(figure),
+                None if !sample.is_ready && since == sample.started => {
+                    groups.unready.push(requested);
+                }
+                None => groups.missing.push(requested),
+                Some(_) if is_unready(sample, since) => groups.unready.push(requested),
+                Some(used) => groups.counted.push(Figure { used, requested }),
             }
         }
         groups

@@ -31,60 +31,62 @@ pub(super) enum Outcome {
     },
 }
 
-/// Replicas that bring the mean use of a resource to its target; none without any figure.
+/// Replicas that bring the mean use of a resource to its target; none without any figure, or if
+/// one of them requests nothing.
 ///
-/// Replicas without a figure are counted against the move: as idle when it goes up, as using
-/// their full request (or the target, if that is more) when it goes down. Unready replicas
-/// are set aside, and counted as idle when it goes up.
+/// Each counts with its own request. Replicas without a figure are counted against the move: as
+/// idle when it goes up, as using their full request (or the target, if that is more) when it
+/// goes down. Unready replicas are set aside, and counted as idle when it goes up.
 pub(super) fn for_utilization(
     current: u32,
     groups: &ReplicaGroups,
-    request: f64,
     target_percent: u32,
     tolerance: Fraction,
 ) -> Option<Asked> {
-    if groups.usage.is_empty() || request <= 0.0 {
+    let ReplicaGroups { counted, unready, missing } = groups;
+    if counted.is_empty() || !groups.all_request() {
         return None;
     }
     let target = f64::from(target_percent);
-    let used: f64 = groups.usage.iter().sum();
-    let counted = groups.usage.len();
-    let percent = percent_of(used, request * counted as f64);
+    let mut used: f64 = counted.iter().map(|figure| figure.used).sum();
+    let mut requested: f64 = counted.iter().map(|figure| figure.requested).sum();
+    let percent = percent_of(used, requested);
     let ratio = percent / target;
-    let adds_unready = groups.unready > 0 && ratio > 1.0;
+    let adds_unready = !unready.is_empty() && ratio > 1.0;
     let asked = |replicas, measured, outcome| Some(Asked { replicas, measured, outcome });
-    if !adds_unready && groups.missing == 0 {
+    if !adds_unready && missing.is_empty() {
         if is_within(ratio, tolerance) {
             return asked(current, percent, Outcome::WithinTolerance);
         }
-        return asked(whole(ratio * counted as f64), percent, Outcome::InProportion);
+        return asked(whole(ratio * counted.len() as f64), percent, Outcome::InProportion);
     }
 
-    let mut used_with_rest = used;
-    let mut counted_with_rest = counted;
+    let mut counted = counted.len();
     // On the target exactly there is no direction to be careful about.
-    if groups.missing > 0 && ratio != 1.0 {
-        counted_with_rest += groups.missing;
+    if ratio != 1.0 {
+        let missing_request: f64 = missing.iter().sum();
+        counted += missing.len();
+        requested += missing_request;
         if ratio < 1.0 {
-            used_with_rest += groups.missing as f64 * request * target.max(100.0) / 100.0;
+            used += missing_request * target.max(100.0) / 100.0;
         }
     }
     if adds_unready {
-        counted_with_rest += groups.unready;
+        counted += unready.len();
+        requested += unready.iter().sum::<f64>();
     }
-    let percent_with_rest = percent_of(used_with_rest, request * counted_with_rest as f64);
+    let percent_with_rest = percent_of(used, requested);
     let ratio_with_rest = percent_with_rest / target;
     if is_within(ratio_with_rest, tolerance) {
         return asked(current, percent_with_rest, Outcome::WithinTolerance);
     }
-    let replicas = whole(ratio_with_rest * counted_with_rest as f64);
+    let replicas = whole(ratio_with_rest * counted as f64);
     let is_turned = (ratio < 1.0) != (ratio_with_rest < 1.0);
     // Pods counted and replicas wanted differ while a change is under way.
     let is_against_itself =
         if ratio_with_rest < 1.0 { replicas > current } else { replicas < current };
     if is_turned || is_against_itself {
-        let ReplicaGroups { unready, missing, .. } = *groups;
-        let outcome = Outcome::DirectionUnclear { unready, missing };
+        let outcome = Outcome::DirectionUnclear { unready: unready.len(), missing: missing.len() };
         return asked(current, percent_with_rest, outcome);
     }
     asked(replicas, percent_with_rest, Outcome::InProportion)
@@ -125,13 +127,22 @@ fn whole(replicas: f64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::readiness::Figure;
     use super::*;
 
-    /// Replicas asked for, with requests of 1000 and the default tolerance.
+    /// Replicas that each request 1000.
+    fn groups(usage: &[f64], unready: usize, missing: usize) -> ReplicaGroups {
+        let counted = usage.iter().map(|&used| Figure { used, requested: 1000.0 }).collect();
+        let (unready, missing) = (vec![1000.0; unready], vec![1000.0; missing]);
+        ReplicaGroups { counted, unready, missing }
+    }
+
+    fn ask(current: u32, target: u32, groups: &ReplicaGroups) -> Option<Asked> {
+        for_utilization(current, groups, target, Fraction::from_percent(10))
+    }
+
     fn replicas(current: u32, target: u32, usage: &[f64], unready: usize, missing: usize) -> u32 {
-        let groups = ReplicaGroups { usage: usage.to_vec(), unready, missing };
-        let tolerance = Fraction::from_percent(10);
-        for_utilization(current, &groups, 1000.0, target, tolerance).unwrap().replicas
+        ask(current, target, &groups(usage, unready, missing)).unwrap().replicas
     }
 
     #[test]
@@ -169,9 +180,7 @@ mod tests {
     #[test]
     fn a_direction_that_hangs_on_replicas_without_figures_is_not_taken() {
         let check = |current, target, usage: &[f64], unready, missing| {
-            let groups = ReplicaGroups { usage: usage.to_vec(), unready, missing };
-            let tolerance = Fraction::from_percent(10);
-            let asked = for_utilization(current, &groups, 1000.0, target, tolerance).unwrap();
+            let asked = ask(current, target, &groups(usage, unready, missing)).unwrap();
             let expect = Outcome::DirectionUnclear { unready, missing };
             assert_eq!((asked.replicas, asked.outcome), (current, expect));
         };
@@ -182,9 +191,19 @@ mod tests {
     }
 
     #[test]
+    fn replicas_that_differ_each_count_with_their_own_request() {
+        let mut differing = groups(&[500.0; 4], 0, 0);
+        assert_eq!(ask(4, 50, &differing).unwrap().outcome, Outcome::WithinTolerance);
+        // Half of them were made twice as large: 2000 of 6000 are used, 33 %.
+        differing.counted[..2].iter_mut().for_each(|figure| figure.requested = 2000.0);
+        assert_eq!(ask(4, 50, &differing).unwrap().replicas, 3);
+        differing.counted[0].requested = 0.0;
+        assert_eq!(ask(4, 50, &differing), None);
+    }
+
+    #[test]
     fn without_any_figure_there_is_no_answer() {
-        let groups = ReplicaGroups { usage: Vec::new(), unready: 2, missing: 1 };
-        assert_eq!(for_utilization(3, &groups, 1.0, 50, Fraction::ZERO), None);
+        assert_eq!(ask(3, 50, &groups(&[], 2, 1)), None);
         assert_eq!(for_total(3, f64::NAN, 1.0, Fraction::ZERO), None);
     }
 

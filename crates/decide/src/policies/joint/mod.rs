@@ -2,10 +2,10 @@
 //!
 //! Kubernetes' two autoscalers fight because both read the same use ([`HpaVpa`](crate::HpaVpa)
 //! shows it). Here each dimension has its own question. The number follows the load, as the
-//! horizontal autoscaler computes it, for the size that is about to be. The size follows only
-//! where the number has come to its end: at the fewest replicas it shrinks with the history of
-//! use, at the most it grows (`size`). Memory follows its own history; more replicas do not
-//! make each need less of it.
+//! horizontal autoscaler computes it, for the smaller of the size that is there and the one that
+//! is about to be. The size follows only where the number has come to its end: at the fewest
+//! replicas it shrinks with the history of use, at the most it grows (`size`). Memory follows its
+//! own history; more replicas do not make each need less of it.
 //!
 //! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
 //! level is cut when replicas that are no fuller are slow, and rises slowly while those that

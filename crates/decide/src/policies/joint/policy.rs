@@ -9,7 +9,7 @@ use super::super::vpa::{Vpa, VpaConfig};
 use super::fill::{FillConfig, FillLevel};
 use super::relief::{Relief, ReliefConfig};
 use super::size::{SizeInputs, choose};
-use crate::{Allocation, Error, Observation, Policy, Proposal, Reason, Result};
+use crate::{Error, Observation, Policy, Proposal, Reason, Result};
 
 /// What the figure of the objective tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,10 +188,8 @@ impl Policy for Joint {
             least = least.max(Some(present.replicas));
             memory_bytes = memory_bytes.max(present.memory.bytes() as f64);
         }
-        // The number is asked for replicas of the size that is about to be.
         let cpu = Millicores::from_cores(cpu_cores).unwrap_or(present.cpu);
-        let resized = Observation { allocation: Allocation { cpu, ..*present }, ..obs.clone() };
-        let number = self.hpa.propose_at_least(&resized, least);
+        let number = self.hpa.propose_at_least(&sized_for_the_number(obs, cpu), least);
         let asked = number.reasons.iter().filter_map(Reason::replicas_asked_for).max();
         reasons.extend(number.reasons);
         if is_broken && asked.is_some_and(|asked| asked < present.replicas) {
@@ -199,6 +197,21 @@ impl Policy for Joint {
         }
         Proposal { replicas: number.replicas, cpu_cores, memory_bytes, reasons }
     }
+}
+
+/// What the number is asked for: replicas of the size that is about to be, if that is smaller. A
+/// larger one counts where it is there already. It may come slowly, or never where nobody may
+/// change sizes, and until then fewer replicas would be too few.
+fn sized_for_the_number(obs: &Observation, about_to_be: Millicores) -> Observation {
+    let smaller = |own: Millicores| {
+        if own == Millicores::ZERO { about_to_be } else { own.min(about_to_be) }
+    };
+    let mut sized = obs.clone();
+    sized.allocation.cpu = smaller(obs.allocation.cpu);
+    for replica in &mut sized.replicas {
+        replica.cpu_request = replica.cpu_request.map(smaller);
+    }
+    sized
 }
 
 impl Persist for Joint {

@@ -5,11 +5,16 @@ use serde_json::{Value, json};
 const MIB: u64 = 1 << 20;
 
 fn engine(goals: Value, replicas: (u32, u32)) -> Engine {
+    let global = json!({"minReplicas": replicas.0, "maxReplicas": replicas.1});
+    constrained(goals, json!({"global": global}))
+}
+
+fn constrained(goals: Value, constraints: Value) -> Engine {
     let spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
         "mode": "Auto",
         "goals": goals,
-        "constraints": {"global": {"minReplicas": replicas.0, "maxReplicas": replicas.1}},
+        "constraints": constraints,
     });
     let plan = Plan::try_new(&serde_json::from_value(spec).expect("valid")).expect("valid");
     Engine::new(plan, TrustConfig::default()).expect("it makes sense")
@@ -192,6 +197,26 @@ fn containers_of_a_pod_whose_size_stays_keep_theirs_until_history_is_sure() {
         let size = |name: &str| outcome.containers[name];
         assert_eq!(size("app"), (Millicores::new(500), Bytes::from_mib(512)));
         assert_eq!(size("sidecar"), (Millicores::new(100), Bytes::from_mib(128)));
+    }
+}
+
+#[test]
+fn full_pods_whose_size_nobody_may_change_stay_as_many_as_they_may_be() {
+    let goals = json!({"metrics": [{"resource": {"name": "cpu", "averageUtilization": 50}}]});
+    let mut engine = constrained(
+        goals,
+        json!({
+            "containerControlledResources": [],
+            "global": {
+                "minReplicas": 1, "maxReplicas": 6,
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
+            },
+        }),
+    );
+    for look in 0..4 {
+        let pod = vec![container(look * 15, "app", (10, 8), (9, 8))];
+        let outcome = recommend(&mut engine, &inputs(look * 15, SimTime::ZERO, vec![pod; 6]));
+        assert_eq!(outcome.decision.applied.replicas, 6, "{:?}", outcome.reasons);
     }
 }
 
