@@ -62,18 +62,29 @@ impl Observation {
         self.replicas.iter().filter(|replica| replica.is_ready).count() as u32
     }
 
-    /// CPU that a serving replica uses on average, as a part of its request; none if no figure
-    /// is known.
+    /// CPU that serving replicas request together.
+    pub fn serving_request(&self) -> Millicores {
+        let serving = self.replicas.iter().filter(|replica| replica.is_ready);
+        Millicores::new(serving.map(|replica| self.request_of(replica).millicores()).sum())
+    }
+
+    /// CPU that serving replicas use, as a part of what they request; none if no figure is known.
     pub fn mean_cpu_use(&self) -> Option<f64> {
-        mean(self.serving_cpu().filter_map(|(used, replica)| {
-            let request = replica.cpu_request.unwrap_or(self.allocation.cpu).cores();
-            (request > 0.0).then_some(used / request)
-        }))
+        let sum = |(used, requested), (more, replica): (f64, &ReplicaSample)| {
+            (used + more, requested + self.request_of(replica).cores())
+        };
+        let (used, requested) = self.serving_cpu().fold((0.0, 0.0), sum);
+        (requested > 0.0).then(|| used / requested)
     }
 
     /// Cores that a serving replica uses on average; none if no figure is known.
     pub fn mean_cpu_cores(&self) -> Option<f64> {
         mean(self.serving_cpu().map(|(used, _)| used))
+    }
+
+    /// CPU that a replica requests.
+    pub(crate) fn request_of(&self, replica: &ReplicaSample) -> Millicores {
+        replica.cpu_request.unwrap_or(self.allocation.cpu)
     }
 
     fn serving_cpu(&self) -> impl Iterator<Item = (f64, &ReplicaSample)> {

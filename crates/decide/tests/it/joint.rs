@@ -62,6 +62,72 @@ fn replicas_that_are_too_full_are_slow_for_that_reason_and_the_level_stays() {
 }
 
 #[test]
+fn replicas_that_are_slow_get_either_more_of_them_or_a_lower_level() {
+    // At every use: what the number finds near enough to its target is no fuller than allowed.
+    for used in 700..=850 {
+        let used = f64::from(used) / 1e3;
+        let mut joint = joint();
+        let slow = |window: u64| Observation {
+            latency: Some(millis(2000)),
+            ..observation(window * 15, 10, used)
+        };
+        let last = (0..=4).map(|window| replicas_of(&mut joint, &slow(window))).last();
+        assert!(joint.fill() < Fraction::from_percent(70) || last > Some(10.0), "{used}");
+    }
+}
+
+/// The level after ten replicas that were fast became eight that are slow, a window later for as
+/// much work as given.
+fn level_after_a_step_down(cores_before: f64, cores_after: f64) -> Fraction {
+    let mut joint = joint();
+    let mut look = |seconds, replicas: u32, cores: f64, latency| {
+        let used = cores / f64::from(replicas);
+        let latency = Some(millis(latency));
+        joint.propose(&Observation { latency, ..observation(seconds, replicas, used) });
+    };
+    look(0, 10, cores_before, 500);
+    look(15, 8, cores_before, 800);
+    look(30, 10, cores_after, 500);
+    joint.fill()
+}
+
+#[test]
+fn a_step_down_that_breaks_the_objective_lowers_the_level_below_what_broke_it() {
+    // Four cores of eight.
+    assert_eq!(level_after_a_step_down(4.0, 4.0), Fraction::from_ratio(0.5 * 0.85).unwrap());
+    // A burst came, which use shows a window later: the step is not to blame.
+    assert_eq!(level_after_a_step_down(4.0, 6.0), Fraction::from_percent(70));
+    // Fuller than they may be, they are slow for that reason.
+    assert_eq!(level_after_a_step_down(7.0, 7.0), Fraction::from_percent(70));
+}
+
+#[test]
+fn a_level_that_is_cut_twice_is_not_tried_again_soon() {
+    let mut joint = joint();
+    let mut seconds = 0;
+    // As full as the level allows, for so many minutes.
+    let mut after = |minutes: u64, latency| {
+        for _ in 0..minutes * 4 {
+            let used = joint.fill().ratio();
+            let latency = Some(millis(latency));
+            joint.propose(&Observation { latency, ..observation(seconds, 10, used) });
+            seconds += 15;
+        }
+        joint.fill().percent()
+    };
+    let start = after(0, 0);
+    let once = after(2, 600);
+    assert!((once - start * 0.85).abs() < 0.1, "{once}");
+    let again = after(4, 300);
+    assert!((again - start).abs() < 2.0, "{again}");
+    let twice = after(2, 600);
+    assert!((twice - again * 0.85).abs() < 0.1, "{twice}");
+    // A hundredth in half an hour.
+    let later = after(60, 300);
+    assert!((later - twice - 2.0).abs() < 0.2, "{later} after {twice}");
+}
+
+#[test]
 fn room_under_the_threshold_lets_the_level_rise_slowly_to_its_end() {
     let mut joint = joint();
     let mut after = |minutes: u64, cores: f64| {
@@ -379,6 +445,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     check(FillConfig { comfortable: Fraction::from_percent(95), ..default }, "comfortable");
     check(FillConfig { cut: Fraction::ONE, ..default }, "cut");
     check(FillConfig { rise: SimDuration::ZERO, ..default }, "rise");
+    check(FillConfig { rise_again: SimDuration::ZERO, ..default }, "rise_again");
     let relief = ReliefConfig { most: 0.5, ..ReliefConfig::default() };
     let refused = JointConfig { relief, ..JointConfig::default() }.build().unwrap_err();
     assert!(refused.to_string().contains("most of a relief"), "{refused}");

@@ -629,4 +629,6 @@ fn at_least_one<T: Copy + PartialOrd + std::fmt::Display>(
 }
 
 #[cfg(test)]
+mod closed_loop;
+#[cfg(test)]
 mod tests;

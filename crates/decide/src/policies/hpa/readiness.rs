@@ -72,11 +72,9 @@ impl ReadinessMemory {
         initialization_period: SimDuration,
         initial_readiness_delay: SimDuration,
     ) -> ReplicaGroups {
-        let request =
-            |sample: &ReplicaSample| sample.cpu_request.unwrap_or(obs.allocation.cpu).cores();
         self.groups(
             obs,
-            |sample| (sample.cpu_cores, request(sample)),
+            |sample| (sample.cpu_cores, obs.request_of(sample).cores()),
             |sample, since| {
                 if obs.now < sample.started + initialization_period {
                     // The figure must cover a whole window since the replica became ready.

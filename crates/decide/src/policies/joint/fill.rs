@@ -2,11 +2,12 @@
 
 use homeostat_core::{Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
+use super::step_down::StepDown;
 use crate::{Error, Observation, Result};
 
 /// Settings of the fill level. It moves between `least` and `most`, down when replicas that are
-/// no fuller than the level are slow, and slowly up while replicas that are as full as the level
-/// are fast. What nobody has tried proves nothing: a quiet night does not raise it, and a burst
+/// no fuller than the level are slow, for a while or right after a step down, and slowly up while
+/// replicas that are as full as the level are fast. What nobody has tried proves nothing: a quiet night does not raise it, and a burst
 /// that was answered too late does not lower it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FillConfig {
@@ -30,6 +31,10 @@ pub struct FillConfig {
     pub settle: SimDuration,
     /// Time in which the level rises by a hundredth.
     pub rise: SimDuration,
+    /// The same above a level that was proven to be too high, by a step down that broke the
+    /// objective, or by two cuts of the same level: it may be so no longer, but every trial makes
+    /// requests slow.
+    pub rise_again: SimDuration,
 }
 
 impl Default for FillConfig {
@@ -44,13 +49,14 @@ impl Default for FillConfig {
             cut: Fraction::from_percent(85),
             settle: SimDuration::from_secs(60),
             rise: SimDuration::from_secs(20),
+            rise_again: SimDuration::from_secs(1800),
         }
     }
 }
 
 impl FillConfig {
     pub(super) fn validate(&self) -> Result<()> {
-        let Self { start, least, most, near, comfortable, cut, rise, .. } = *self;
+        let Self { start, least, most, near, comfortable, cut, rise, rise_again, .. } = *self;
         if !(Fraction::ZERO < least && least <= start && start <= most && most <= Fraction::ONE) {
             let value = format!("{least}, {start}, {most}");
             let need = "least, start, most in rising order above 0% up to 100%";
@@ -66,6 +72,9 @@ impl FillConfig {
         if rise == SimDuration::ZERO {
             return Err(Error::setting("rise", "above 0", rise));
         }
+        if rise_again < rise {
+            return Err(Error::setting("rise_again", "at least rise", rise_again));
+        }
         Ok(())
     }
 }
@@ -75,12 +84,20 @@ const MOST_WINDOWS: u64 = 2;
 /// Latency that falls below this part of what it was at the last look gets better.
 const GETS_BETTER: f64 = 0.98;
 
+/// Two levels that differ by no more than this part are the same.
+const SAME_LEVEL: f64 = 0.05;
+
 /// The level, and since when it has seemed too high.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FillLevel {
     level: f64,
+    /// What is above this has been proven to be too high; one if nothing has.
+    proven: f64,
+    /// The level that was cut last.
+    cut: Option<f64>,
     looked: Option<SimTime>,
     strain: Option<Strain>,
+    step_down: StepDown,
 }
 
 /// Latency near the threshold at a use that the level allows.
@@ -95,7 +112,9 @@ struct Strain {
 
 impl FillLevel {
     pub(super) fn new(config: &FillConfig) -> Self {
-        Self { level: config.start.ratio(), looked: None, strain: None }
+        let step_down = StepDown::default();
+        let level = config.start.ratio();
+        Self { level, proven: 1.0, cut: None, looked: None, strain: None, step_down }
     }
 
     /// The level.
@@ -108,14 +127,35 @@ impl FillLevel {
         ((self.level * 100.0).round() as u32).max(1)
     }
 
+    /// Cuts a level that is too high; for longer, if that is proven.
+    fn cut(&mut self, config: &FillConfig, too_high: f64, is_proven: bool) {
+        self.cut = Some(too_high);
+        self.level = (too_high * config.cut.ratio()).max(config.least.ratio());
+        if is_proven {
+            self.proven = self.level;
+        }
+    }
+
+    /// Whether replicas are fuller than the level allows: just then the number, which is computed
+    /// with whole percent, rounded down, asks for more of them. Between the two nothing would be
+    /// done about an objective that is broken.
+    fn is_exceeded(&self, used: f64, tolerance: f64) -> bool {
+        (used * 100.0 + 1e-9).floor() > f64::from(self.percent()) * (1.0 + tolerance) + 1e-9
+    }
+
     /// Moves the level as latency, given as a part of the threshold, asks at the present use,
     /// given as a part of the request.
     pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation, part: f64, used: f64) {
         let (now, tolerance) = (obs.now, config.tolerance.ratio());
+        let broke_at = self.step_down.observe(obs, part, used);
+        if let Some(used) = broke_at.filter(|used| !self.is_exceeded(*used, tolerance)) {
+            self.cut(config, self.level.min(used), true);
+            self.strain = None;
+        }
         // Some looks come between two, and some late: neither proves more than its time.
         let last = self.looked.replace(now);
         let passed = last.map_or(obs.window, |last| now.saturating_since(last).min(obs.window));
-        if part <= config.near.ratio() || used > self.level * (1.0 + tolerance) {
+        if part <= config.near.ratio() || self.is_exceeded(used, tolerance) {
             self.strain = None;
         } else {
             // What was not looked at for a while, or gets better, begins anew.
@@ -125,31 +165,43 @@ impl FillLevel {
             let since = self.strain.filter(goes_on).map_or(now, |strain| strain.since);
             let is_settled = since + config.settle <= now;
             if is_settled {
-                self.level = (self.level * config.cut.ratio()).max(config.least.ratio());
+                // Once it may have been something else, such as a database that was slow for all.
+                let is_same = |cut: f64| (cut / self.level - 1.0).abs() <= SAME_LEVEL;
+                let is_proven = self.cut.is_some_and(is_same);
+                self.cut(config, self.level, is_proven);
             }
             let since = if is_settled { now } else { since };
             self.strain = Some(Strain { since, seen: now, part });
         }
         if part < config.comfortable.ratio() && used >= self.level * (1.0 - tolerance) {
-            let rise = 0.01 * passed.seconds() / config.rise.seconds();
+            let is_proven = self.level < self.proven;
+            let time = if is_proven { config.rise } else { config.rise_again };
+            let rise = 0.01 * passed.seconds() / time.seconds();
             self.level = (self.level + rise).min(config.most.ratio());
+            if !is_proven {
+                self.proven = self.level;
+            }
         }
     }
 }
 
 impl Persist for FillLevel {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        out.put_f64(&format!("{name}/level"), [self.level]);
+        out.put_f64(&format!("{name}/level"), [self.level, self.proven]);
+        out.put_f64(&format!("{name}/cut"), self.cut.into_iter().collect::<Vec<_>>());
         let looked = self.looked.map(SimTime::nanos);
         out.put_u64(&format!("{name}/looked"), looked.into_iter().collect::<Vec<_>>());
         let times = self.strain.map(|strain| [strain.since.nanos(), strain.seen.nanos()]);
         out.put_u64(&format!("{name}/strain"), times.into_iter().flatten().collect::<Vec<_>>());
         let part = self.strain.map(|strain| strain.part);
         out.put_f64(&format!("{name}/strain_part"), part.into_iter().collect::<Vec<_>>());
+        self.step_down.save(&format!("{name}/step_down"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.level = from.f64s(&format!("{name}/level"), 1)?[0];
+        let levels = from.f64s(&format!("{name}/level"), 2)?;
+        (self.level, self.proven) = (levels[0], levels[1]);
+        self.cut = from.any_f64s(&format!("{name}/cut"))?.first().copied();
         let looked = from.any_u64s(&format!("{name}/looked"))?;
         self.looked = looked.first().copied().map(SimTime::from_nanos);
         let times = from.any_u64s(&format!("{name}/strain"))?;
@@ -162,6 +214,6 @@ impl Persist for FillLevel {
             }),
             _ => None,
         };
-        Ok(())
+        self.step_down.load(&format!("{name}/step_down"), from)
     }
 }

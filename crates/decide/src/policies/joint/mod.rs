@@ -16,6 +16,7 @@ mod fill;
 mod policy;
 mod relief;
 mod size;
+mod step_down;
 
 pub use fill::FillConfig;
 pub use policy::{Joint, JointConfig, ObjectiveKind};

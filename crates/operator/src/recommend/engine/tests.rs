@@ -2,14 +2,14 @@ use super::*;
 use crate::measure::Source;
 use serde_json::{Value, json};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 fn engine(goals: Value, replicas: (u32, u32)) -> Engine {
     let global = json!({"minReplicas": replicas.0, "maxReplicas": replicas.1});
     constrained(goals, json!({"global": global}))
 }
 
-fn constrained(goals: Value, constraints: Value) -> Engine {
+pub(super) fn constrained(goals: Value, constraints: Value) -> Engine {
     let spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
         "mode": "Auto",
@@ -21,12 +21,17 @@ fn constrained(goals: Value, constraints: Value) -> Engine {
 }
 
 /// Two days after pods started, unless they are young.
-fn at(seconds: u64) -> SimTime {
+pub(super) fn at(seconds: u64) -> SimTime {
     SimTime::ZERO + SimDuration::from_secs(2 * 86_400 + seconds)
 }
 
 /// A container that requests and uses so many millicores and mebibytes.
-fn container(seconds: u64, name: &str, request: (u64, u64), used: (u64, u64)) -> ContainerInputs {
+pub(super) fn container(
+    seconds: u64,
+    name: &str,
+    request: (u64, u64),
+    used: (u64, u64),
+) -> ContainerInputs {
     let reading = |value: f64| Some(Reading { value, at: at(seconds), source: Source::MetricsApi });
     ContainerInputs {
         name: name.to_owned(),
@@ -58,7 +63,7 @@ fn inputs(seconds: u64, started: SimTime, pods: Vec<Vec<ContainerInputs>>) -> In
     }
 }
 
-fn recommend(engine: &mut Engine, inputs: &Inputs) -> Outcome {
+pub(super) fn recommend(engine: &mut Engine, inputs: &Inputs) -> Outcome {
     engine.recommend(inputs, None, None).expect("there are pods")
 }
 
