@@ -62,10 +62,11 @@ impl Observation {
         self.replicas.iter().filter(|replica| replica.is_ready).count() as u32
     }
 
-    /// CPU that serving replicas request together.
-    pub fn serving_request(&self) -> Millicores {
-        let serving = self.replicas.iter().filter(|replica| replica.is_ready);
-        Millicores::new(serving.map(|replica| self.request_of(replica).millicores()).sum())
+    /// CPU that a replica requests on average; none without replicas.
+    pub fn mean_request(&self) -> Option<Millicores> {
+        let replicas = u64::try_from(self.replicas.len()).ok().filter(|count| *count > 0)?;
+        let requests = self.replicas.iter().map(|replica| self.request_of(replica).millicores());
+        Some(Millicores::new(requests.sum::<u64>() / replicas))
     }
 
     /// CPU that serving replicas use, as a part of what they request; none if no figure is known.
@@ -80,6 +81,11 @@ impl Observation {
     /// Cores that a serving replica uses on average; none if no figure is known.
     pub fn mean_cpu_cores(&self) -> Option<f64> {
         mean(self.serving_cpu().map(|(used, _)| used))
+    }
+
+    /// Whether every replica requests CPU.
+    pub(crate) fn all_request_cpu(&self) -> bool {
+        self.replicas.iter().all(|replica| self.request_of(replica) > Millicores::ZERO)
     }
 
     /// CPU that a replica requests.

@@ -65,6 +65,8 @@ pub enum Reason {
     MetricUnavailable {
         /// The metric.
         metric: HpaMetric,
+        /// Whether replicas request what a part of is measured.
+        is_requested: bool,
     },
     /// A scale-down while a metric is unavailable.
     ScaleDownUncertain,
@@ -314,7 +316,15 @@ impl fmt::Display for Reason {
                 "held: the direction of {metric} depends on {unready} unready replicas \
                  and {missing} without a figure"
             ),
-            Self::MetricUnavailable { metric } => write!(f, "no replica has a figure of {metric}"),
+            Self::MetricUnavailable { metric, is_requested: true } => {
+                write!(f, "no replica has a figure of {metric}")
+            }
+            Self::MetricUnavailable { metric, is_requested: false } => {
+                write!(
+                    f,
+                    "held: {metric} is a part of what replicas request, and some request nothing"
+                )
+            }
             Self::ScaleDownUncertain => write!(f, "held: no scale-down while a metric is missing"),
             Self::ScaledToZero => write!(f, "held: zero replicas switch autoscaling off"),
             Self::Stabilized { recommended, replicas, window } => write!(

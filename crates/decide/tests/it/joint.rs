@@ -1,6 +1,6 @@
 //! Size and number in one decision.
 
-use homeostat_core::{Fraction, Millicores, SimDuration};
+use homeostat_core::{Bytes, Fraction, Millicores, Persist, SimDuration, Slo, Snapshot};
 use homeostat_decide::{
     FillConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy, ReliefConfig, VpaConfig,
 };
@@ -92,6 +92,21 @@ fn level_after_a_step_down(cores_before: f64, cores_after: f64) -> Fraction {
 }
 
 #[test]
+fn replicas_that_are_away_for_a_moment_are_no_step_down() {
+    let mut joint = joint();
+    for (seconds, serving, latency) in [(0, 10, 500), (15, 8, 800), (30, 10, 500), (45, 10, 500)] {
+        let used = 4.0 / serving as f64;
+        let mut obs =
+            Observation { latency: Some(millis(latency)), ..observation(seconds, 10, used) };
+        for starting in &mut obs.replicas[serving..] {
+            (starting.is_ready, starting.cpu_cores) = (false, None);
+        }
+        joint.propose(&obs);
+    }
+    assert_eq!(joint.fill(), Fraction::from_percent(70));
+}
+
+#[test]
 fn a_step_down_that_breaks_the_objective_lowers_the_level_below_what_broke_it() {
     // Four cores of eight.
     assert_eq!(level_after_a_step_down(4.0, 4.0), Fraction::from_ratio(0.5 * 0.85).unwrap());
@@ -99,6 +114,56 @@ fn a_step_down_that_breaks_the_objective_lowers_the_level_below_what_broke_it() 
     assert_eq!(level_after_a_step_down(4.0, 6.0), Fraction::from_percent(70));
     // Fuller than they may be, they are slow for that reason.
     assert_eq!(level_after_a_step_down(7.0, 7.0), Fraction::from_percent(70));
+}
+
+#[test]
+fn latency_that_goes_up_and_down_does_not_get_better() {
+    let mut joint = joint();
+    for window in 0..20 {
+        joint.propose(&at_latency(window * 15, if window % 2 == 0 { 960 } else { 900 }));
+    }
+    assert!(joint.fill() < Fraction::from_percent(70));
+}
+
+#[test]
+fn what_was_learnt_of_one_objective_says_nothing_of_another() {
+    let mut joint = joint();
+    let slow = |window: u64| at_latency(window * 15, 2000);
+    (0..20).for_each(|window| drop(joint.propose(&slow(window))));
+    let learnt = joint.fill();
+    assert!(learnt < Fraction::from_percent(65));
+    let mut memory = Snapshot::default();
+    joint.save("joint", &mut memory);
+
+    let mut obs = slow(20);
+    obs.slo = Slo::try_new(Fraction::from_percent(99), millis(4000)).unwrap();
+    joint.propose(&obs);
+    assert!(joint.fill() >= Fraction::from_percent(70));
+
+    let restored = |objective| {
+        let mut joint = JointConfig { objective, ..JointConfig::default() }.build().unwrap();
+        joint.load("joint", &memory).unwrap();
+        joint.fill()
+    };
+    assert_eq!(restored(ObjectiveKind::Latency), learnt);
+    // Nobody would ever move it again.
+    assert_eq!(restored(ObjectiveKind::Throughput), Fraction::from_percent(70));
+    assert_eq!(restored(ObjectiveKind::None), Fraction::from_percent(70));
+}
+
+#[test]
+fn a_database_that_is_slow_for_a_while_proves_nothing() {
+    let mut joint = joint();
+    let minutes = |joint: &mut Joint, minutes: std::ops::Range<u64>, latency: u64| {
+        for window in minutes.start * 4..minutes.end * 4 {
+            let used = joint.fill().ratio().min(0.7);
+            let latency = Some(millis(latency));
+            joint.propose(&Observation { latency, ..observation(window * 15, 10, used) });
+        }
+        joint.fill().percent()
+    };
+    assert_eq!(minutes(&mut joint, 0..20, 2000), 30.0);
+    assert!(minutes(&mut joint, 20..34, 100) >= 70.0);
 }
 
 #[test]
@@ -332,7 +397,30 @@ fn replicas_without_a_request_get_one_by_what_they_use() {
     obs.allocation.cpu = Millicores::ZERO;
     let proposal = joint.propose(&obs);
     assert!((0.29..0.33).contains(&proposal.cpu_cores), "{proposal:?}");
+    // How many of that size there should be is asked when they have it.
     assert_eq!(proposal.replicas, 4.0);
+    let words = proposal.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    assert!(words.contains("is a part of what replicas request, and some request"), "{words}");
+}
+
+#[test]
+fn a_kill_for_want_of_memory_makes_no_replica_smaller() {
+    let mut joint = joint();
+    // All but one use little, and the lifetime after which sizes follow use is not over.
+    let look = |seconds: u64, oom_kills: u32| {
+        let mut obs = Observation { oom_kills, ..observation(seconds, 12, 0.5) };
+        obs.allocation.memory = Bytes::from_mib(1024);
+        for replica in &mut obs.replicas {
+            replica.started = obs.now;
+            replica.memory = Some(Bytes::from_mib(300));
+        }
+        obs
+    };
+    for window in 0..480 {
+        joint.propose(&look(window * 15, 0));
+    }
+    let memory = joint.propose(&look(7200, 1)).memory_bytes;
+    assert!(memory >= Bytes::from_mib(1024).bytes() as f64, "{memory}");
 }
 
 #[test]

@@ -37,7 +37,10 @@ pub struct PodRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeState {
     /// The node is at it.
-    Underway,
+    Underway {
+        /// Since when.
+        since: SimTime,
+    },
     /// The node has no room now, and tries again.
     Deferred {
         /// Since when.
@@ -128,7 +131,9 @@ fn resize_state(pod: &Pod) -> Option<ResizeState> {
         let deferred = ResizeState::Deferred { since };
         return Some(if is_infeasible { ResizeState::Infeasible } else { deferred });
     }
-    condition("PodResizeInProgress").map(|_| ResizeState::Underway)
+    let underway = condition("PodResizeInProgress")?;
+    let since = underway.last_transition_time.as_ref().map_or(SimTime::ZERO, time);
+    Some(ResizeState::Underway { since })
 }
 
 type Amounts = BTreeMap<String, Quantity>;
@@ -197,7 +202,7 @@ mod tests {
         let since = SimTime::ZERO + homeostat_core::SimDuration::from_secs(7);
         check("PodResizePending", "Deferred", Some(ResizeState::Deferred { since }));
         check("PodResizePending", "Infeasible", Some(ResizeState::Infeasible));
-        check("PodResizeInProgress", "", Some(ResizeState::Underway));
+        check("PodResizeInProgress", "", Some(ResizeState::Underway { since }));
         check("PodScheduled", "", None);
     }
 

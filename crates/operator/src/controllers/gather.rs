@@ -58,7 +58,7 @@ pub(super) fn gather(
     pods: &[PodRecord],
     usage: &Usage,
     Answers { objective, queries }: Answers,
-    (oom_kills, now): (u32, SimTime),
+    (oom_kills, now): (BTreeMap<String, u32>, SimTime),
 ) -> Inputs {
     let pods = pods.iter().filter(|pod| !pod.is_leaving).map(|pod| {
         let key = (namespace.to_owned(), pod.name.clone());

@@ -20,8 +20,8 @@ pub(super) struct OomKills {
 }
 
 impl OomKills {
-    /// Kills that were not counted before.
-    pub(super) fn count(&mut self, pods: &[PodRecord], now: SimTime) -> u32 {
+    /// Kills that were not counted before, of containers by their name.
+    pub(super) fn count(&mut self, pods: &[PodRecord], now: SimTime) -> BTreeMap<String, u32> {
         let mut kills = BTreeMap::new();
         for pod in pods {
             for container in &pod.containers {
@@ -34,9 +34,12 @@ impl OomKills {
             Some(counted) => counted.get(*place).is_none_or(|last| last < at),
             None => now.saturating_since(**at) < RECENT,
         };
-        let new = kills.iter().filter(is_new).count();
+        let mut new = BTreeMap::new();
+        for ((_, container), _) in kills.iter().filter(is_new) {
+            *new.entry(container.clone()).or_default() += 1;
+        }
         self.counted = Some(kills);
-        u32::try_from(new).unwrap_or(u32::MAX)
+        new
     }
 }
 
@@ -72,12 +75,16 @@ mod tests {
     #[test]
     fn every_kill_counts_once_however_late_it_is_told_of() {
         let mut kills = OomKills::default();
+        let mut count = |pods: [PodRecord; 2], seconds| {
+            kills.count(&pods, at(seconds)).into_iter().collect::<Vec<_>>()
+        };
+        let one = || vec![("app".to_owned(), 1)];
         // Of the first look only what has just happened counts.
-        assert_eq!(kills.count(&[killed("a", 1000), killed("b", 4990)], at(5000)), 1);
-        assert_eq!(kills.count(&[killed("a", 1000), killed("b", 4990)], at(5015)), 0);
+        assert_eq!(count([killed("a", 1000), killed("b", 4990)], 5000), one());
+        assert_eq!(count([killed("a", 1000), killed("b", 4990)], 5015), []);
         // A node whose clock is behind tells of it two looks later.
-        assert_eq!(kills.count(&[killed("a", 4999), killed("b", 4990)], at(5030)), 1);
-        assert_eq!(kills.count(&[killed("a", 4999), killed("c", 5000)], at(5045)), 1);
-        assert_eq!(kills.count(&[killed("a", 4999), killed("c", 5000)], at(5060)), 0);
+        assert_eq!(count([killed("a", 4999), killed("b", 4990)], 5030), one());
+        assert_eq!(count([killed("a", 4999), killed("c", 5000)], 5045), one());
+        assert_eq!(count([killed("a", 4999), killed("c", 5000)], 5060), []);
     }
 }

@@ -41,7 +41,7 @@ const HOUR: SimDuration = SimDuration::from_secs(3600);
 /// A pod that was changed shows it in the cache by then, or the change came to nothing.
 const SEEN_AFTER: SimDuration = SimDuration::from_secs(30);
 
-/// A node that has no room for this long is not waited for any longer.
+/// A node that has no room for this long, or does not get done, is not waited for any longer.
 const MOST_DEFERRED: SimDuration = SimDuration::from_secs(300);
 
 /// Who says no, such as a disruption budget, is asked again after this. Every time is written
@@ -110,15 +110,19 @@ impl Slot {
             }
             let is_stuck = match pod.resize {
                 Some(ResizeState::Infeasible) => fits,
-                Some(ResizeState::Deferred { since }) => fits && since + MOST_DEFERRED <= now,
-                Some(ResizeState::Underway) | None => false,
+                Some(ResizeState::Deferred { since } | ResizeState::Underway { since }) => {
+                    fits && since + MOST_DEFERRED <= now
+                }
+                None => false,
             };
+            // One that is on its way to another size may be sent to this one.
+            let is_underway = matches!(pod.resize, Some(ResizeState::Underway { .. }));
             PodView {
                 name: pod.name.clone(),
                 created: pod.started,
                 ready_since: pod.ready_since,
                 is_changing: pod.is_leaving
-                    || pod.resize == Some(ResizeState::Underway)
+                    || (is_underway && fits && !is_stuck)
                     || changed.contains_key(&pod.uid),
                 was_sized: pod.was_sized,
                 cannot_resize: is_stuck || refused.contains(&pod.uid),
@@ -649,7 +653,20 @@ mod tests {
         assert!(!is_stuck(500, ResizeState::Infeasible, 1));
         assert!(!is_stuck(250, ResizeState::Deferred { since: at(0) }, 299));
         assert!(is_stuck(250, ResizeState::Deferred { since: at(0) }, 300));
-        assert!(!is_stuck(250, ResizeState::Underway, 1000));
+        // A smaller limit of memory than what is used is never reached.
+        assert!(!is_stuck(250, ResizeState::Underway { since: at(0) }, 299));
+        assert!(is_stuck(250, ResizeState::Underway { since: at(0) }, 300));
+    }
+
+    #[test]
+    fn a_pod_on_its_way_to_a_size_that_is_wanted_no_longer_is_sent_to_the_new_one() {
+        let is_changing = |millicores: u64| {
+            let resize = Some(ResizeState::Underway { since: at(0) });
+            let pod = PodRecord { resize, ..pod("a", millicores) };
+            Slot::default().views(&[pod], &wanted(), at(1))[0].is_changing
+        };
+        assert!(is_changing(250));
+        assert!(!is_changing(500));
     }
 
     #[test]

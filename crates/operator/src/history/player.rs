@@ -128,7 +128,7 @@ impl Player {
             window: self.step,
             replicas: stage.replicas(),
             pods: spread(moment, stage),
-            oom_kills: 0,
+            oom_kills: BTreeMap::new(),
             use_problem: None,
             objective: (plan.goal.is_some() && is_told).then(|| known(moment.objective)),
             queries: moment.queries.iter().map(|figure| known(*figure)).collect(),

@@ -178,7 +178,7 @@ impl Engine {
             _ => obs.latency.is_some_and(|latency| latency <= obs.slo.threshold()),
         });
         let (hpa_replicas, vpa_size, alternative_reasons) = self.alternatives(&obs);
-        self.learn_containers(inputs.now, &judged);
+        self.learn_containers(inputs, &judged);
 
         let guardrails = self.guardrails(&sizes);
         let trust = verdict.trust;
@@ -246,7 +246,7 @@ impl Engine {
         applied = without_unrequested(&from, &decision.proposed, applied);
         let is_limited = applied != decision.proposed;
         decision.applied = applied;
-        let shares = self.shares(&sizes);
+        let shares = self.shares(&sizes, inputs.now);
         let plan = &self.plan;
         let may_shrink = is_kept != Some(false) && !(acts && self.breaker.holds());
         let may_move = trust == Trust::Full && pause.is_none() && may_shrink;
@@ -358,7 +358,7 @@ impl Engine {
     }
 
     /// Feeds each container's own history.
-    fn learn_containers(&mut self, now: SimTime, judged: &Judged) {
+    fn learn_containers(&mut self, inputs: &Inputs, judged: &Judged) {
         let mut seen: BTreeMap<&str, Vec<(&PodInputs, &ContainerInputs)>> = BTreeMap::new();
         for pod in &judged.pods {
             for container in &pod.containers {
@@ -384,18 +384,26 @@ impl Engine {
                 memory: value(container.memory).map(|bytes| Bytes::new(bytes as u64)),
             };
             let samples: Vec<_> = replicas.iter().map(sample).collect();
-            history.observe_use(now, &allocation, 0, &samples);
+            let kills = inputs.oom_kills.get(name).copied().unwrap_or(0);
+            history.observe_use(inputs.now, &allocation, kills, &samples);
         }
     }
 
-    fn shares(&self, sizes: &Sizes) -> BTreeMap<String, ContainerShare> {
+    fn shares(&self, sizes: &Sizes, now: SimTime) -> BTreeMap<String, ContainerShare> {
         let share = |(name, &(cpu_request, memory_request)): (&String, &(Millicores, Bytes))| {
             let history = self.containers.get(name);
             let (cpu_need, memory_need) = history.map_or((None, None), Vpa::need);
             let is_outside = history
                 .map_or((false, false), |history| history.is_outside(cpu_request, memory_request));
-            let share =
-                ContainerShare { cpu_request, memory_request, cpu_need, memory_need, is_outside };
+            let was_killed = history.is_some_and(|history| history.kills_lately(now) > 0);
+            let share = ContainerShare {
+                cpu_request,
+                memory_request,
+                cpu_need,
+                memory_need,
+                is_outside,
+                was_killed,
+            };
             (name.clone(), share)
         };
         sizes.iter().map(share).collect()
@@ -545,7 +553,7 @@ fn container_history() -> Vpa {
     let config = VpaConfig {
         pod_minimum_cpu: Millicores::ZERO,
         pod_minimum_memory: Bytes::ZERO,
-        ..VpaConfig::default()
+        ..vpa_config()
     };
     config.build().expect("nothing of it makes no sense")
 }

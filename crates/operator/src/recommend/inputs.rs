@@ -1,5 +1,7 @@
 //! What a controller knows of a workload at one moment.
 
+use std::collections::BTreeMap;
+
 use homeostat_core::{Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
 use homeostat_decide::{Allocation, Observation, ReplicaSample};
 
@@ -19,8 +21,8 @@ pub struct Inputs {
     pub replicas: u32,
     /// Its pods.
     pub pods: Vec<PodInputs>,
-    /// Containers killed for want of memory since the last moment.
-    pub oom_kills: u32,
+    /// Kills for want of memory since the last moment, of containers by their name.
+    pub oom_kills: BTreeMap<String, u32>,
     /// Why no use is known at all, if so.
     pub use_problem: Option<Problem>,
     /// The objective's figure; none if the object has no objective.
@@ -189,6 +191,12 @@ impl Inputs {
         Judged { use_problems, other_problems, pods, objective, queries }
     }
 
+    /// Kills of containers whose memory is sized: no pod gets larger for the sake of others.
+    fn kills_of_sized(&self, plan: &Plan) -> u32 {
+        let sized = self.oom_kills.iter().filter(|(name, _)| plan.container(name).memory.is_some());
+        sized.map(|(_, kills)| kills).sum()
+    }
+
     /// What the containers of each pod request.
     pub(super) fn sizes(&self) -> impl Iterator<Item = Sizes> + '_ {
         let size = |container: &ContainerInputs| {
@@ -254,7 +262,7 @@ impl Judged {
             arrivals_per_s: self.arrivals_per_s(plan),
             concurrency: 0.0,
             waiting: 0,
-            oom_kills: inputs.oom_kills,
+            oom_kills: inputs.kills_of_sized(plan),
             replicas: replicas.collect(),
             queries: self.queries.clone(),
         }

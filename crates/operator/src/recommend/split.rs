@@ -21,6 +21,8 @@ pub(super) struct ContainerShare {
     pub(super) memory_need: Option<f64>,
     /// Whether its history does not leave its request of CPU, or of memory, alone.
     pub(super) is_outside: (bool, bool),
+    /// Whether it was killed for want of memory lately.
+    pub(super) was_killed: bool,
 }
 
 /// How a pod is divided.
@@ -49,6 +51,8 @@ struct Part {
     request: u64,
     need: f64,
     is_outside: bool,
+    /// Whether it may have less than it has.
+    may_shrink: bool,
     /// None if it is not sized.
     bounds: Option<Bounds<u64>>,
 }
@@ -68,6 +72,7 @@ impl Division<'_> {
                 request,
                 need: share.cpu_need.map_or(request as f64, |cores| cores * 1e3),
                 is_outside: share.is_outside.0,
+                may_shrink: self.may_shrink,
                 bounds: bounds.map(|bounds| in_numbers(&bounds, Millicores::millicores)),
             }
         });
@@ -78,6 +83,7 @@ impl Division<'_> {
                 request,
                 need: share.memory_need.unwrap_or(request as f64),
                 is_outside: share.is_outside.1,
+                may_shrink: self.may_shrink && !share.was_killed,
                 bounds: bounds.map(|bounds| in_numbers(&bounds, Bytes::bytes)),
             }
         });
@@ -100,14 +106,23 @@ impl Division<'_> {
         if stays && !(self.may_move && sized().any(|part| part.is_outside)) {
             return kept();
         }
-        let fixed = parts.iter().filter(|part| part.bounds.is_none());
-        let free = to.saturating_sub(fixed.map(|part| part.request).sum()) as f64;
+        let fixed = || parts.iter().filter(|part| part.bounds.is_none());
+        let free = to.saturating_sub(fixed().map(|part| part.request).sum()) as f64;
+        let has_fixed = fixed().next().is_some();
         let needs: f64 = sized().map(|part| part.need).sum();
         if needs <= 0.0 {
             return kept();
         }
         let divided = parts.iter().map(|part| {
-            let least = if self.may_shrink { 0 } else { part.request };
+            let least = if !part.may_shrink {
+                part.request
+            } else if has_fixed {
+                // The pod is sized by what all of it uses. What others request and do not use is
+                // not taken from those that can be sized.
+                part.request.min(part.need.ceil() as u64)
+            } else {
+                0
+            };
             let new = self.bounded(part, least.max((free * part.need / needs).round() as u64));
             self.pause.map_or(new, |pause| pause.limit_amount(part.request, new))
         });

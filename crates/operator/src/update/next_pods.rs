@@ -14,6 +14,9 @@ const TRIED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(60);
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
+/// A pod that has been there for this long and is not ready does not merely start.
+const LONG_DOWN: SimDuration = SimDuration::from_secs(300);
+
 /// A request this near to the recommendation counts as the same: nobody restarts for a percent.
 pub const TOLERANCE: f64 = 0.05;
 
@@ -216,6 +219,14 @@ impl NextPods<'_> {
         self.pods.iter().filter(is_outdated).collect()
     }
 
+    /// Pods of another size that have long been there and serve nobody: to change them takes
+    /// nothing away, and that size may be why.
+    fn long_down(&self) -> u32 {
+        let is_down =
+            |pod: &&&PodView| pod.ready_since.is_none() && pod.created + LONG_DOWN <= self.now;
+        self.outdated().iter().filter(is_down).count() as u32
+    }
+
     /// Pods that are on their way to another size, or do not exist yet.
     fn underway(&self) -> u32 {
         let changing = self.pods.iter().filter(|pod| pod.is_changing).count() as u32;
@@ -257,8 +268,8 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     if !plan.is_maintenance(inputs.minute_of_week) {
         return (Vec::new(), Some(Blocked::OutsideMaintenance));
     }
-    let (most, mut blocked) = match room(inputs, by_eviction) {
-        Ok(most) => most,
+    let Room { pods: most, serving, mut blocked } = match room(inputs, by_eviction) {
+        Ok(room) => room,
         Err(blocked) => return (Vec::new(), Some(blocked)),
     };
 
@@ -271,8 +282,13 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
         return (Vec::new(), Some(Blocked::TooYoung));
     }
     candidates.sort_by_key(|pod| (pod.ready_since, &pod.name));
+    let down = candidates.iter().filter(|pod| pod.ready_since.is_none()).count() as u32;
+    let most = most.min(down.saturating_add(serving));
+    if most == 0 {
+        return (Vec::new(), Some(blocked));
+    }
     if candidates.len() < outdated.len() && candidates.len() as u32 <= most {
-        blocked = Some(Blocked::TooYoung);
+        blocked = Blocked::TooYoung;
     }
     let step = |pod: &&&PodView| {
         let name = pod.name.clone();
@@ -280,17 +296,26 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     };
     let is_cut = candidates.len() as u32 > most;
     let steps = candidates.iter().take(most as usize).map(step).collect();
-    (steps, if is_cut || blocked == Some(Blocked::TooYoung) { blocked } else { None })
+    (steps, (is_cut || blocked == Blocked::TooYoung).then_some(blocked))
 }
 
-/// How many pods may be changed now, and what will stop the next one.
-fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked>), Blocked> {
+/// How many pods may be changed now.
+struct Room {
+    pods: u32,
+    /// How many of them that serve.
+    serving: u32,
+    /// What will stop the next one.
+    blocked: Blocked,
+}
+
+fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<Room, Blocked> {
     let NextPods { now, plan, pods, rollout, .. } = *inputs;
     let most = plan.disruption.max_unavailable.of(inputs.replicas);
     let ready = pods.iter().filter(|pod| pod.ready_since.is_some() && !pod.is_changing).count();
     let away = inputs.replicas.saturating_sub(ready as u32);
     let mut blocked = Blocked::Unavailable { most };
-    let mut room = most.saturating_sub(away);
+    let serving = most.saturating_sub(away);
+    let mut room = most.saturating_sub(away.saturating_sub(inputs.long_down()));
     if room == 0 {
         return Err(blocked);
     }
@@ -345,7 +370,7 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<(u32, Option<Blocked
             }
         }
     }
-    Ok((room, Some(blocked)))
+    Ok(Room { pods: room, serving, blocked })
 }
 
 /// Whether pods that start get the recommended size: always in mode `Auto`; in mode `Canary`
@@ -477,10 +502,33 @@ mod tests {
         let mut pods = pods(0);
         let limit = "2 pods at most may be away at once";
         assert_eq!(next(&plan, &pods, &Rollout::default()), (2, limit.to_owned()));
+        // It starts.
         pods[7].ready_since = None;
+        pods[7].created = at(0);
         assert_eq!(next(&plan, &pods, &Rollout::default()), (1, limit.to_owned()));
         pods[8].is_changing = true;
         assert_eq!(next(&plan, &pods, &Rollout::default()), (0, limit.to_owned()));
+    }
+
+    #[test]
+    fn pods_that_have_long_been_down_do_not_stand_in_the_way_of_their_cure() {
+        let plan = plan(json!({"disruption": {"maxUnavailable": "20%"}}), "Auto");
+        let (mut pods, mut refused) = (pods(0), pods(0));
+        let steps = |pods: &[PodView]| next_after(|_| {}, (&plan, pods, &Rollout::default())).0;
+        let evict = |place: usize| PodStep::Evict(format!("pod-{place}"));
+        pods[7].ready_since = None;
+        assert_eq!(steps(&pods), [evict(7), evict(0)]);
+        pods.iter_mut().for_each(|pod| pod.ready_since = None);
+        assert_eq!(steps(&pods), [evict(0), evict(1)]);
+        // Those two are made anew: the others wait for what comes of it.
+        pods[..2].iter_mut().for_each(|pod| pod.is_changing = true);
+        assert_eq!(steps(&pods), []);
+        // Who serves stays while as many as may be are down, and cannot be cured.
+        for pod in &mut refused[..2] {
+            (pod.ready_since, pod.cannot_resize) = (None, true);
+        }
+        let resizes = |inputs: &mut NextPods<'_>| inputs.can_resize = true;
+        assert_eq!(next_after(resizes, (&plan, &refused, &Rollout::default())).0, []);
     }
 
     #[test]
@@ -527,7 +575,7 @@ mod tests {
         let rollout = Rollout::default();
         let (steps, _) = next_after(|inputs| inputs.can_resize = true, (&plan, &pods, &rollout));
         assert_eq!(steps[0], PodStep::Resize("pod-6".to_owned()));
-        assert_eq!(steps.len(), 4);
+        assert_eq!(steps.len(), 5);
     }
 
     #[test]

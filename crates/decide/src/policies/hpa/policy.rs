@@ -1,6 +1,8 @@
 //! The autoscaler itself: metrics, then behaviour.
 
-use homeostat_core::{Bounds, Fraction, Persist, Result as CoreResult, SimDuration, Snapshot};
+use homeostat_core::{
+    Bounds, Bytes, Fraction, Persist, Result as CoreResult, SimDuration, Snapshot,
+};
 
 use super::behavior::{BehaviorMemory, ScalingBehavior};
 use super::metric::HpaMetric;
@@ -118,7 +120,7 @@ impl Hpa {
         let answers: Vec<_> =
             self.config.metrics.iter().map(|metric| (*metric, self.ask(obs, metric))).collect();
         let mut reasons: Vec<_> =
-            answers.iter().map(|(metric, asked)| self.explain(*metric, *asked)).collect();
+            answers.iter().map(|(metric, asked)| self.explain(obs, *metric, *asked)).collect();
         let largest =
             answers.iter().filter_map(|(_, asked)| *asked).map(|asked| asked.replicas).max();
         let is_partial = answers.iter().any(|(_, asked)| asked.is_none());
@@ -159,9 +161,14 @@ impl Hpa {
         }
     }
 
-    fn explain(&self, metric: HpaMetric, asked: Option<Asked>) -> Reason {
+    fn explain(&self, obs: &Observation, metric: HpaMetric, asked: Option<Asked>) -> Reason {
         let Some(Asked { replicas, measured, outcome }) = asked else {
-            return Reason::MetricUnavailable { metric };
+            let is_requested = match metric {
+                HpaMetric::CpuUtilization { .. } => obs.all_request_cpu(),
+                HpaMetric::MemoryUtilization { .. } => obs.allocation.memory > Bytes::ZERO,
+                _ => true,
+            };
+            return Reason::MetricUnavailable { metric, is_requested };
         };
         let tolerance = self.config.tolerance;
         match outcome {

@@ -1,6 +1,8 @@
 //! How full replicas may be: the target of use that the objective allows.
 
-use homeostat_core::{Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
+use homeostat_core::{
+    Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Slo, Snapshot,
+};
 
 use super::step_down::StepDown;
 use crate::{Error, Observation, Result};
@@ -81,7 +83,7 @@ impl FillConfig {
 
 /// Strain that nobody looked at for this many windows is another one.
 const MOST_WINDOWS: u64 = 2;
-/// Latency that falls below this part of what it was at the last look gets better.
+/// Latency that falls below this part of the least that it was gets better.
 const GETS_BETTER: f64 = 0.98;
 
 /// Two levels that differ by no more than this part are the same.
@@ -91,6 +93,8 @@ const SAME_LEVEL: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FillLevel {
     level: f64,
+    /// The objective that it was learnt from.
+    slo: Option<Slo>,
     /// What is above this has been proven to be too high; one if nothing has.
     proven: f64,
     /// The level that was cut last.
@@ -106,15 +110,16 @@ struct Strain {
     since: SimTime,
     /// The last look at it.
     seen: SimTime,
-    /// Latency then, as a part of the threshold.
-    part: f64,
+    /// The least latency since then, as a part of the threshold: what goes up and down does not
+    /// get better.
+    least: f64,
 }
 
 impl FillLevel {
     pub(super) fn new(config: &FillConfig) -> Self {
         let step_down = StepDown::default();
         let level = config.start.ratio();
-        Self { level, proven: 1.0, cut: None, looked: None, strain: None, step_down }
+        Self { level, slo: None, proven: 1.0, cut: None, looked: None, strain: None, step_down }
     }
 
     /// The level.
@@ -146,6 +151,10 @@ impl FillLevel {
     /// Moves the level as latency, given as a part of the threshold, asks at the present use,
     /// given as a part of the request.
     pub(super) fn observe(&mut self, config: &FillConfig, obs: &Observation, part: f64, used: f64) {
+        if self.slo.replace(obs.slo).is_some_and(|slo| slo != obs.slo) {
+            // What was learnt of another objective says nothing of this one.
+            *self = Self { slo: Some(obs.slo), ..Self::new(config) };
+        }
         let (now, tolerance) = (obs.now, config.tolerance.ratio());
         let broke_at = self.step_down.observe(obs, part, used);
         if let Some(used) = broke_at.filter(|used| !self.is_exceeded(*used, tolerance)) {
@@ -160,18 +169,23 @@ impl FillLevel {
         } else {
             // What was not looked at for a while, or gets better, begins anew.
             let goes_on = |strain: &Strain| {
-                now <= strain.seen + obs.window * MOST_WINDOWS && part >= strain.part * GETS_BETTER
+                now <= strain.seen + obs.window * MOST_WINDOWS && part >= strain.least * GETS_BETTER
             };
-            let since = self.strain.filter(goes_on).map_or(now, |strain| strain.since);
+            let strain = self.strain.filter(goes_on);
+            let since = strain.map_or(now, |strain| strain.since);
             let is_settled = since + config.settle <= now;
             if is_settled {
                 // Once it may have been something else, such as a database that was slow for all.
+                // Then the level ends at its least, and is cut there again and again.
                 let is_same = |cut: f64| (cut / self.level - 1.0).abs() <= SAME_LEVEL;
-                let is_proven = self.cut.is_some_and(is_same);
+                let is_proven = self.level > config.least.ratio() && self.cut.is_some_and(is_same);
                 self.cut(config, self.level, is_proven);
             }
-            let since = if is_settled { now } else { since };
-            self.strain = Some(Strain { since, seen: now, part });
+            let (since, least) = match strain.filter(|_| !is_settled) {
+                Some(strain) => (since, strain.least.min(part)),
+                None => (now, part),
+            };
+            self.strain = Some(Strain { since, seen: now, least });
         }
         if part < config.comfortable.ratio() && used >= self.level * (1.0 - tolerance) {
             let is_proven = self.level < self.proven;
@@ -188,29 +202,38 @@ impl FillLevel {
 impl Persist for FillLevel {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f64(&format!("{name}/level"), [self.level, self.proven]);
+        let slo = self.slo.map(|slo| [slo.percentile().ratio().to_bits(), slo.threshold().nanos()]);
+        out.put_u64(&format!("{name}/slo"), slo.into_iter().flatten().collect::<Vec<_>>());
         out.put_f64(&format!("{name}/cut"), self.cut.into_iter().collect::<Vec<_>>());
         let looked = self.looked.map(SimTime::nanos);
         out.put_u64(&format!("{name}/looked"), looked.into_iter().collect::<Vec<_>>());
         let times = self.strain.map(|strain| [strain.since.nanos(), strain.seen.nanos()]);
         out.put_u64(&format!("{name}/strain"), times.into_iter().flatten().collect::<Vec<_>>());
-        let part = self.strain.map(|strain| strain.part);
-        out.put_f64(&format!("{name}/strain_part"), part.into_iter().collect::<Vec<_>>());
+        let least = self.strain.map(|strain| strain.least);
+        out.put_f64(&format!("{name}/strain_least"), least.into_iter().collect::<Vec<_>>());
         self.step_down.save(&format!("{name}/step_down"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         let levels = from.f64s(&format!("{name}/level"), 2)?;
         (self.level, self.proven) = (levels[0], levels[1]);
+        self.slo = match *from.any_u64s(&format!("{name}/slo"))? {
+            [percentile, threshold] => {
+                let percentile = Fraction::from_ratio(f64::from_bits(percentile))?;
+                Some(Slo::try_new(percentile, SimDuration::from_nanos(threshold))?)
+            }
+            _ => None,
+        };
         self.cut = from.any_f64s(&format!("{name}/cut"))?.first().copied();
         let looked = from.any_u64s(&format!("{name}/looked"))?;
         self.looked = looked.first().copied().map(SimTime::from_nanos);
         let times = from.any_u64s(&format!("{name}/strain"))?;
-        let part = from.any_f64s(&format!("{name}/strain_part"))?;
-        self.strain = match (times, part) {
-            (&[since, seen], &[part]) => Some(Strain {
+        let least = from.any_f64s(&format!("{name}/strain_least"))?;
+        self.strain = match (times, least) {
+            (&[since, seen], &[least]) => Some(Strain {
                 since: SimTime::from_nanos(since),
                 seen: SimTime::from_nanos(seen),
-                part,
+                least,
             }),
             _ => None,
         };

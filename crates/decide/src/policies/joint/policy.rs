@@ -200,16 +200,13 @@ impl Policy for Joint {
 }
 
 /// What the number is asked for: replicas of the size that is about to be, if that is smaller. A
-/// larger one counts where it is there already. It may come slowly, or never where nobody may
-/// change sizes, and until then fewer replicas would be too few.
+/// larger one, and a first one, counts where it is there already. It may come slowly, or never
+/// where nobody may change sizes, and until then fewer replicas would be too few.
 fn sized_for_the_number(obs: &Observation, about_to_be: Millicores) -> Observation {
-    let smaller = |own: Millicores| {
-        if own == Millicores::ZERO { about_to_be } else { own.min(about_to_be) }
-    };
     let mut sized = obs.clone();
-    sized.allocation.cpu = smaller(obs.allocation.cpu);
+    sized.allocation.cpu = obs.allocation.cpu.min(about_to_be);
     for replica in &mut sized.replicas {
-        replica.cpu_request = replica.cpu_request.map(smaller);
+        replica.cpu_request = replica.cpu_request.map(|own| own.min(about_to_be));
     }
     sized
 }
@@ -223,7 +220,10 @@ impl Persist for Joint {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.fill.load(&format!("{name}/fill"), from)?;
+        // Without an objective of its own nobody would ever move a level that another one taught.
+        if self.config.objective == ObjectiveKind::Latency {
+            self.fill.load(&format!("{name}/fill"), from)?;
+        }
         self.relief.load(&format!("{name}/relief"), from)?;
         self.hpa.set_cpu_target(self.percent());
         self.hpa.load(&format!("{name}/hpa"), from)?;

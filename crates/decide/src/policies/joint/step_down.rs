@@ -26,9 +26,9 @@ pub(super) struct StepDown {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
-    /// Cores that serving replicas request together.
+    /// Cores that replicas are to request together.
     requested: f64,
-    /// Cores that they use together.
+    /// Cores that those that serve use together.
     load: f64,
     is_kept: bool,
 }
@@ -56,7 +56,9 @@ impl StepDown {
     /// given as a part of the threshold, use as a part of the request.
     pub(super) fn observe(&mut self, obs: &Observation, part: f64, used: f64) -> Option<f64> {
         let load = obs.mean_cpu_cores()? * f64::from(obs.serving());
-        let look = Look { requested: obs.serving_request().cores(), load, is_kept: part <= 1.0 };
+        // As many as are asked for: who is away for a moment, as in a new release, is no step.
+        let requested = obs.mean_request()?.cores() * f64::from(obs.allocation.replicas);
+        let look = Look { requested, load, is_kept: part <= 1.0 };
         let before = self.last.replace(look);
         let now = obs.now;
         let stepped =

@@ -146,9 +146,6 @@ impl Vpa {
     /// Takes in an observation without proposing anything.
     pub(in crate::policies) fn observe(&mut self, obs: &Observation) {
         let Observation { now, allocation, oom_kills, .. } = *obs;
-        if oom_kills > 0 {
-            self.killed = Some((now, oom_kills));
-        }
         self.observe_use(now, &allocation, oom_kills, &obs.replicas);
     }
 
@@ -161,6 +158,9 @@ impl Vpa {
         oom_kills: u32,
         replicas: &[ReplicaSample],
     ) {
+        if oom_kills > 0 {
+            self.killed = Some((now, oom_kills));
+        }
         self.history.observe(&self.config, now, allocation, oom_kills, replicas);
     }
 
@@ -189,7 +189,8 @@ impl Vpa {
     }
 
     /// The memory that a replica should have, in bytes: its target if what it has is not worth
-    /// keeping, and why.
+    /// keeping, and why. After a kill that is no less than it has. Kubernetes goes to the target
+    /// all the same, and if most replicas need little, the one that needed more makes all smaller.
     pub(in crate::policies) fn memory_target(&self, obs: &Observation) -> (f64, Vec<Reason>) {
         let present = obs.allocation.memory.bytes() as f64;
         let Some(range) = memory_range(&self.config, &self.history) else {
@@ -199,10 +200,12 @@ impl Vpa {
         let (is_worth_it, why) = update(&self.config, obs, kills, None, Some(&range));
         let mut reasons = vec![explain_memory(&range, obs.allocation.memory)];
         reasons.extend(why);
-        (if is_worth_it { range.target } else { present }, reasons)
+        let target = if is_worth_it { range.target } else { present };
+        (if kills > 0 { target.max(present) } else { target }, reasons)
     }
 
-    fn kills_lately(&self, now: SimTime) -> u32 {
+    /// Kills for want of memory that are not forgotten yet.
+    pub fn kills_lately(&self, now: SimTime) -> u32 {
         let lately = self.killed.filter(|(at, _)| now <= *at + self.config.oom_memory);
         lately.map_or(0, |(_, kills)| kills)
     }

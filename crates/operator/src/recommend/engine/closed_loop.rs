@@ -157,7 +157,7 @@ impl Workload {
             window: SimDuration::from_secs(LOOK),
             replicas: self.pods.len() as u32,
             pods: pods.collect(),
-            oom_kills: 0,
+            oom_kills: BTreeMap::new(),
             use_problem: None,
             objective,
             queries: Vec::new(),

@@ -56,7 +56,7 @@ fn inputs(seconds: u64, started: SimTime, pods: Vec<Vec<ContainerInputs>>) -> In
         window: SimDuration::from_secs(15),
         replicas: pods.len() as u32,
         pods,
-        oom_kills: 0,
+        oom_kills: BTreeMap::new(),
         use_problem: None,
         objective: None,
         queries: Vec::new(),
@@ -130,6 +130,7 @@ fn a_kill_for_want_of_memory_is_heard_of_once_figures_are_believed_again() {
         if is_silent {
             pod[0].cpu = None;
         }
+        let oom_kills = BTreeMap::from([("app".to_owned(), oom_kills)]);
         let inputs = Inputs { oom_kills, ..inputs(seconds, at(0), vec![pod; 3]) };
         recommend(&mut engine, &inputs).containers["app"].1
     };
@@ -203,6 +204,66 @@ fn containers_of_a_pod_whose_size_stays_keep_theirs_until_history_is_sure() {
         assert_eq!(size("app"), (Millicores::new(500), Bytes::from_mib(512)));
         assert_eq!(size("sidecar"), (Millicores::new(100), Bytes::from_mib(128)));
     }
+}
+
+/// Name of a container, what it requests, and what it uses.
+type Described<'a> = (&'a str, (u64, u64), (u64, u64));
+
+/// Looks at pods a minute apart, and says what their containers should request in the end, in
+/// millicores and mebibytes.
+fn after_minutes(
+    engine: &mut Engine,
+    (minutes, pods): (u64, usize),
+    containers: &[Described<'_>],
+    killed: Option<&str>,
+) -> BTreeMap<String, (u64, u64)> {
+    let mut told = BTreeMap::new();
+    for seconds in (0..minutes).map(|minute| minute * 60) {
+        let pod = containers
+            .iter()
+            .map(|(name, request, used)| container(seconds, name, *request, *used));
+        let pod: Vec<_> = pod.collect();
+        let oom_kills = killed.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        let inputs = Inputs { oom_kills, ..inputs(seconds, SimTime::ZERO, vec![pod; pods]) };
+        told = recommend(engine, &inputs).containers;
+    }
+    let in_units = |(cpu, memory): (Millicores, Bytes)| (cpu.millicores(), memory.bytes() / MIB);
+    told.into_iter().map(|(name, size)| (name, in_units(size))).collect()
+}
+
+fn beside_a_proxy_that_is_not_sized() -> Engine {
+    let container = json!([{"name": "proxy", "mode": "Off"}]);
+    let global = json!({"minReplicas": 2, "maxReplicas": 4});
+    constrained(json!({}), json!({"container": container, "global": global}))
+}
+
+#[test]
+fn what_a_container_requests_and_does_not_use_is_not_taken_from_another() {
+    let mut engine = beside_a_proxy_that_is_not_sized();
+    let pod = [("app", (200, 256), (60, 200)), ("proxy", (100, 128), (5, 60))];
+    let told = after_minutes(&mut engine, (14 * 60, 2), &pod, None);
+    let (cpu, memory) = told["app"];
+    assert!((60..100).contains(&cpu), "{told:?}");
+    assert!((200..=256).contains(&memory), "{told:?}");
+    assert_eq!(told["proxy"], (100, 128));
+}
+
+#[test]
+fn a_container_that_is_not_sized_and_killed_makes_no_other_larger() {
+    let mut engine = beside_a_proxy_that_is_not_sized();
+    let pod = [("app", (200, 512), (100, 450)), ("proxy", (100, 64), (5, 60))];
+    let told = after_minutes(&mut engine, (12, 2), &pod, Some("proxy"));
+    assert!(told["app"].1 <= 600, "{told:?}");
+}
+
+#[test]
+fn a_container_that_was_killed_gets_no_less_however_little_it_seemed_to_use() {
+    let mut engine = engine(json!({}), (20, 20));
+    // What one of twenty died of is no part of what nine of ten need.
+    let pod = [("app", (500, 1024), (200, 1536)), ("sidecar", (50, 512), (5, 20))];
+    let told = after_minutes(&mut engine, (3, 20), &pod, Some("sidecar"));
+    assert!(told["app"].1 > 1024, "{told:?}");
+    assert!(told["sidecar"].1 >= 512, "{told:?}");
 }
 
 #[test]
