@@ -46,6 +46,11 @@ impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
             self.low
         }
     }
+
+    /// These bounds, moved inside of others as far as they lie outside.
+    pub fn inside(&self, outer: &Self) -> Self {
+        Self { low: outer.clamp(self.low), high: outer.clamp(self.high) }
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +63,14 @@ mod tests {
         let error = Bounds::try_new(4, 2).unwrap_err().to_string();
         assert_eq!(error, "lower bound 4 is above upper bound 2: swap them or widen the range");
         assert!(Bounds::try_new(f64::NAN, 1.0).is_err());
+    }
+
+    #[test]
+    fn bounds_are_cut_to_others_and_moved_to_their_end_if_they_have_nothing_in_common() {
+        let outer = Bounds::try_new(10, 20).unwrap();
+        let inside = |low, high| Bounds::try_new(low, high).unwrap().inside(&outer);
+        assert_eq!(inside(5, 15), Bounds::try_new(10, 15).unwrap());
+        assert_eq!(inside(1, 2), Bounds::try_new(10, 10).unwrap());
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use self::objects::Objects;
-use crate::api::{MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
+use crate::api::{ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::TargetError;
 use crate::update::PodStep;
 
@@ -252,17 +252,21 @@ impl Telemetry {
         self.admissions.get_or_create(&What { what }).inc();
     }
 
-    /// A condition of an object was written; it turned, or has another reason than before.
+    /// How a condition of an object stands; none if nobody tells of it.
     pub fn condition(
         &self,
         (namespace, name): &(String, String),
-        condition: &Condition,
-        has_turned: bool,
+        kind: ConditionType,
+        condition: Option<&Condition>,
     ) {
         let object = ObjectCondition {
             namespace: namespace.clone(),
             name: name.clone(),
-            condition: condition.type_.clone(),
+            condition: kind.to_string(),
+        };
+        let Some(condition) = condition else {
+            self.conditions.remove(&object);
+            return;
         };
         let value = match &condition.status[..] {
             "True" => 1,
@@ -270,13 +274,13 @@ impl Telemetry {
             _ => -1,
         };
         self.conditions.get_or_create(&object).set(value);
-        if has_turned {
-            let reason = ObjectReason {
-                condition: condition.type_.clone(),
-                reason: condition.reason.clone(),
-            };
-            self.condition_reasons.get_or_create(&reason).inc();
-        }
+    }
+
+    /// A condition turned, or has another reason than before.
+    pub fn condition_turned(&self, condition: &Condition) {
+        let reason =
+            ObjectReason { condition: condition.type_.clone(), reason: condition.reason.clone() };
+        self.condition_reasons.get_or_create(&reason).inc();
     }
 
     /// An object was looked at, and this is what came of it.
@@ -310,14 +314,10 @@ impl Telemetry {
     }
 
     /// Objects that are gone are not told of any longer.
-    pub fn forget(&self, key @ (namespace, name): &(String, String)) {
+    pub fn forget(&self, key: &(String, String)) {
         self.of_objects.forget(key);
-        for condition in crate::api::ConditionType::ALL {
-            self.conditions.remove(&ObjectCondition {
-                namespace: namespace.clone(),
-                name: name.clone(),
-                condition: condition.to_string(),
-            });
+        for kind in ConditionType::ALL {
+            self.condition(key, kind, None);
         }
     }
 

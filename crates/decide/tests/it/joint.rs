@@ -76,8 +76,8 @@ fn replicas_that_are_slow_get_either_more_of_them_or_a_lower_level() {
     }
 }
 
-/// The level after ten replicas that were fast became eight that are slow, a window later for as
-/// much work as given.
+/// The level after ten replicas that were fast became eight that are slow, and two minutes later
+/// do as much work as given.
 fn level_after_a_step_down(cores_before: f64, cores_after: f64) -> Fraction {
     let mut joint = joint();
     let mut look = |seconds, replicas: u32, cores: f64, latency| {
@@ -87,14 +87,15 @@ fn level_after_a_step_down(cores_before: f64, cores_after: f64) -> Fraction {
     };
     look(0, 10, cores_before, 500);
     look(15, 8, cores_before, 800);
-    look(30, 10, cores_after, 500);
+    look(30, 10, cores_before, 500);
+    look(135, 10, cores_after, 500);
     joint.fill()
 }
 
 #[test]
 fn replicas_that_are_away_for_a_moment_are_no_step_down() {
     let mut joint = joint();
-    for (seconds, serving, latency) in [(0, 10, 500), (15, 8, 800), (30, 10, 500), (45, 10, 500)] {
+    for (seconds, serving, latency) in [(0, 10, 500), (15, 8, 800), (30, 10, 500), (150, 10, 500)] {
         let used = 4.0 / serving as f64;
         let mut obs =
             Observation { latency: Some(millis(latency)), ..observation(seconds, 10, used) };
@@ -110,7 +111,7 @@ fn replicas_that_are_away_for_a_moment_are_no_step_down() {
 fn a_step_down_that_breaks_the_objective_lowers_the_level_below_what_broke_it() {
     // Four cores of eight.
     assert_eq!(level_after_a_step_down(4.0, 4.0), Fraction::from_ratio(0.5 * 0.85).unwrap());
-    // A burst came, which use shows a window later: the step is not to blame.
+    // A burst came, which use shows later: the step is not to blame.
     assert_eq!(level_after_a_step_down(4.0, 6.0), Fraction::from_percent(70));
     // Fuller than they may be, they are slow for that reason.
     assert_eq!(level_after_a_step_down(7.0, 7.0), Fraction::from_percent(70));

@@ -96,6 +96,17 @@ pub enum ConditionReason {
     Rescaled,
 }
 
+impl ConditionReason {
+    /// What will be over and says nothing of the object. What was recommended before stays, for
+    /// pods that start meanwhile.
+    pub const OF_A_MOMENT: [Self; 3] = [Self::ServerUnavailable, Self::NoPods, Self::ScaledToZero];
+
+    /// Whether it is one of those.
+    pub fn is_of_a_moment(self) -> bool {
+        Self::OF_A_MOMENT.contains(&self)
+    }
+}
+
 impl fmt::Display for ConditionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

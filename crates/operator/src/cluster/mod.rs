@@ -2,6 +2,7 @@
 //! subresource, and pods as far as anybody here needs them.
 
 mod capabilities;
+mod limit_ranges;
 mod pod_cache;
 mod pods;
 mod selector;
@@ -9,6 +10,7 @@ mod targets;
 mod workloads;
 
 pub use capabilities::Capabilities;
+pub use limit_ranges::{Confines, LimitRanges};
 pub use pod_cache::PodCache;
 pub use pods::{
     ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record, record,

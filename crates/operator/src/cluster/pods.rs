@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use homeostat_core::{Bytes, Millicores, SimTime};
+use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,6 +23,11 @@ pub struct PodRecord {
     pub started: SimTime,
     /// Since when it has been ready; none if it is not.
     pub ready_since: Option<SimTime>,
+    /// Since when it has not been ready, if it is not.
+    pub unready_since: Option<SimTime>,
+    /// Whether it is not ready because a container ended, or because no node has room for it: one
+    /// that starts, or is busy for a moment, has not failed.
+    pub has_failed: bool,
     /// Whether it is being deleted.
     pub is_leaving: bool,
     /// Whether the admission webhook sized it when it was made.
@@ -76,11 +81,15 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
     }
     let created = pod.metadata.creation_timestamp.as_ref().map_or(SimTime::ZERO, time);
     let started = status.and_then(|status| status.start_time.as_ref()).map_or(created, time);
-    let ready = status
-        .and_then(|status| status.conditions.as_ref())
-        .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "Ready"))
-        .filter(|condition| condition.status == "True");
-    let ready_since = ready.map(|ready| ready.last_transition_time.as_ref().map_or(started, time));
+    let since = |kind: &str, is_so: &str| {
+        let mut conditions = status?.conditions.iter().flatten();
+        let found = conditions.find(|found| found.type_ == kind && found.status == is_so)?;
+        Some(found.last_transition_time.as_ref().map_or(started, time))
+    };
+    let homeless_since = since("PodScheduled", "False");
+    let unready_since = homeless_since.or_else(|| since("Ready", "False"));
+    let has_failed =
+        homeless_since.is_some() || unready_since.is_some_and(|since| has_ended_since(pod, since));
     let kills = oom_kills(pod);
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| {
         let oom_killed_at = kills.get(container.name.as_str()).copied();
@@ -92,7 +101,9 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
         uid: pod.metadata.uid.clone().unwrap_or_default(),
         resize: resize_state(pod),
         started,
-        ready_since,
+        ready_since: since("Ready", "True"),
+        unready_since,
+        has_failed,
         is_leaving: pod.metadata.deletion_timestamp.is_some(),
         was_sized: annotations.is_some_and(|all| all.contains_key(SIZED_ANNOTATION)),
         containers: containers.collect(),
@@ -135,6 +146,17 @@ fn resize_state(pod: &Pod) -> Option<ResizeState> {
     let since = underway.last_transition_time.as_ref().map_or(SimTime::ZERO, time);
     Some(ResizeState::Underway { since })
 }
+
+/// Whether a container ended since a pod is no longer ready, or made it so.
+fn has_ended_since(pod: &Pod, unready: SimTime) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let states = statuses.flat_map(|status| [&status.state, &status.last_state]);
+    let ends = states.filter_map(|state| state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    ends.into_iter().any(|end| time(end) + TOLD_WITHIN >= unready)
+}
+
+/// A pod tells of the end of a container before it is no longer ready, by a few seconds at most.
+const TOLD_WITHIN: SimDuration = SimDuration::from_secs(10);
 
 type Amounts = BTreeMap<String, Quantity>;
 
@@ -204,6 +226,26 @@ mod tests {
         check("PodResizePending", "Infeasible", Some(ResizeState::Infeasible));
         check("PodResizeInProgress", "", Some(ResizeState::Underway { since }));
         check("PodScheduled", "", None);
+    }
+
+    #[test]
+    fn a_pod_fails_if_a_container_ended_and_not_if_it_is_busy_or_starts() {
+        let failed = |kind: &str, since: &str| {
+            let mut pod = pod();
+            let condition = serde_json::from_value(
+                json!({"type": kind, "status": "False", "lastTransitionTime": since}),
+            );
+            let status = pod.status.as_mut().expect("it has one");
+            status.conditions = Some(vec![condition.expect("valid")]);
+            let pod = record(&pod).expect("it runs");
+            assert!(pod.unready_since.is_some());
+            pod.has_failed
+        };
+        // Its container was killed at 10:00:15.
+        assert!(failed("Ready", "2026-11-01T10:00:05Z"));
+        assert!(failed("Ready", "2026-11-01T10:00:16Z"));
+        assert!(!failed("Ready", "2026-11-01T12:00:00Z"));
+        assert!(failed("PodScheduled", "2026-11-01T12:00:00Z"));
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! The recommender: looks at every object at an interval, and at once when one was written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, RwLock};
 
 use futures::{StreamExt, stream};
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
+use k8s_openapi::api::core::v1::LimitRange;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::context::{Context, Key, Slots, key_of, now};
+use super::follow::all_of;
 use super::gather::{Answers, Usage, ask, gather};
 use super::oom_kills::OomKills;
 use super::report::{About, time};
@@ -24,6 +26,7 @@ use crate::api::{
     MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan, PlanError,
     Recommender as PlanRecommender, ScaleTargetRef,
 };
+use crate::cluster::LimitRanges;
 use crate::guard::{PAUSE_ANNOTATION, Pause};
 use crate::learn::{Advice, Moment, PolicyFile};
 use crate::recommend::{Engine, Outcome, from_text, to_text};
@@ -42,6 +45,9 @@ const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
 /// A look that takes longer has lost its server, and is begun anew.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
+/// A list that takes longer is not waited for.
+const LISTED_WITHIN: Duration = Duration::from_secs(15);
+
 /// For this long a condition tells that the API server was away.
 const TOLD_FOR: SignedDuration = SignedDuration::from_mins(10);
 
@@ -56,12 +62,13 @@ pub struct Recommender {
 }
 
 /// What one look at the cluster gives for all objects.
-#[derive(Default)]
 struct Surroundings {
     /// The namespaces in which there were objects.
     namespaces: BTreeSet<String>,
     usage: Usage,
     others: OtherAutoscalers,
+    /// Or why they could not be listed yet.
+    limit_ranges: Result<Arc<LimitRanges>, String>,
 }
 
 /// What is remembered of one object.
@@ -134,16 +141,34 @@ impl Recommender {
         });
         self.ctx.learners.retain(|key| self.ctx.object(key).is_some());
         let objects = keys.len();
-        let looks = keys.into_iter().map(|key| {
+        let mut looks = Vec::new();
+        for key in keys {
+            // Nobody waits for a learner of somebody else, which may take longer than a pass.
+            let is_waited_for = !self.asks_others(&key);
+            if !is_waited_for && self.slots.of(&key).try_lock().is_err() {
+                continue;
+            }
             let this = self.clone();
-            tokio::spawn(async move { this.look(&key).await })
-        });
-        for look in looks.collect::<Vec<_>>() {
-            if look.await.is_err() {
-                self.ctx.telemetry.panicked();
+            let look = tokio::spawn(async move {
+                let looking = this.clone();
+                if tokio::spawn(async move { looking.look(&key).await }).await.is_err() {
+                    this.ctx.telemetry.panicked();
+                }
+            });
+            if is_waited_for {
+                looks.push(look);
             }
         }
+        futures::future::join_all(looks).await;
         self.ctx.telemetry.passed(objects, started.elapsed());
+    }
+
+    /// Whether an object has a recommender outside of this program.
+    fn asks_others(&self, key: &Key) -> bool {
+        let object = self.ctx.object(key);
+        let object = object.as_ref().and_then(|guarded| guarded.0.as_ref().ok());
+        let plan = object.and_then(|object| Plan::try_new(&object.spec).ok());
+        plan.is_some_and(|plan| matches!(plan.recommender, PlanRecommender::External(..)))
     }
 
     /// Writes down what is remembered of every object, before the program ends. Nothing is decided
@@ -176,10 +201,16 @@ impl Recommender {
         let namespaces: BTreeSet<String> =
             objects.iter().map(|object| key_of(&**object).0).collect();
         let before = self.surroundings.read().expect("nobody panics while holding it").clone();
-        let before = before.map(|before| before.others.clone()).unwrap_or_default();
+        let (others, limit_ranges) =
+            before.map(|before| (before.others.clone(), before.limit_ranges.clone())).unzip();
         let surroundings = Surroundings {
             usage: Usage::of(&self.ctx, &namespaces).await,
-            others: OtherAutoscalers::of(&self.ctx, before).await,
+            others: OtherAutoscalers::of(&self.ctx, others.unwrap_or_default()).await,
+            // A server that does not answer has deleted none.
+            limit_ranges: match (limit_ranges_of(&self.ctx).await, limit_ranges) {
+                (Err(_), Some(Ok(before))) => Ok(before),
+                (asked, _) => asked,
+            },
             namespaces,
         };
         *self.surroundings.write().expect("nobody panics while holding it") =
@@ -257,6 +288,7 @@ impl Recommender {
                 if slot.written.as_ref().is_none_or(|(written, _)| !says_the_same(written, &status))
                 {
                     self.ctx.write_status(key, FIELD_MANAGER, &status).await;
+                    self.show_conditions(key, &status);
                     slot.written = Some((status, about.now));
                 }
             }
@@ -279,9 +311,18 @@ impl Recommender {
         let plan =
             plan.map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
         let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
+        let namespace = object.namespace().unwrap_or_default();
+        let confines = match &surroundings.limit_ranges {
+            Ok(ranges) => ranges.confines(&namespace, &standing.pods),
+            Err(why) if matches!(plan.mode, Mode::Auto | Mode::Canary) => {
+                let message =
+                    format!("LimitRanges cannot be listed, and pods might be refused: {why}");
+                return Err(Refused::new(ConditionReason::ServerUnavailable, message));
+            }
+            Err(_) => BTreeMap::new(),
+        };
         self.prepare(object, &plan, slot).await?;
         let oom_kills = slot.oom_kills.count(&standing.pods, now);
-        let namespace = object.namespace().unwrap_or_default();
         let inputs = gather(
             &self.ctx,
             (&namespace, &standing.scaled),
@@ -292,6 +333,7 @@ impl Recommender {
         );
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
+        engine.confine(confines);
         let learns = !matches!(plan.recommender, PlanRecommender::Joint | PlanRecommender::HpaVpa);
         let advice = match engine.show(&inputs).filter(|_| learns) {
             Some(moment) => {
@@ -435,6 +477,15 @@ impl Recommender {
         slot.written = Some((status, now));
     }
 
+    /// Conditions as metrics. One that nobody tells of has none.
+    fn show_conditions(&self, key: &Key, status: &MultidimPodAutoscalerStatus) {
+        for kind in ConditionType::ALL {
+            let name = kind.to_string();
+            let condition = status.conditions.iter().find(|condition| condition.type_ == name);
+            self.ctx.telemetry.condition(key, kind, condition);
+        }
+    }
+
     /// An event for every condition that turned or has another reason.
     async fn tell_of_conditions(
         &self,
@@ -442,12 +493,15 @@ impl Recommender {
         previous: &MultidimPodAutoscalerStatus,
         status: &MultidimPodAutoscalerStatus,
     ) {
+        self.show_conditions(&key_of(object), status);
         for condition in &status.conditions {
             let before = previous.conditions.iter().find(|before| before.type_ == condition.type_);
             let turned = before.is_none_or(|before| {
                 before.status != condition.status || before.reason != condition.reason
             });
-            self.ctx.telemetry.condition(&key_of(object), condition, turned);
+            if turned {
+                self.ctx.telemetry.condition_turned(condition);
+            }
             // To be limited is everyday life, of which only a change taken back is worth a word;
             // a mode is what people chose.
             let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
@@ -553,6 +607,26 @@ impl Recommender {
                 self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
                 Ok(None)
             }
+        }
+    }
+}
+
+/// The LimitRanges that there are, or why they cannot be listed.
+async fn limit_ranges_of(ctx: &Context) -> Result<Arc<LimitRanges>, String> {
+    let api = all_of::<LimitRange>(&ctx.client, ctx.options.only_namespace.as_deref());
+    let every = ListParams::default();
+    let Ok(list) = tokio::time::timeout(LISTED_WITHIN, api.list(&every)).await else {
+        ctx.telemetry.server_silent("list limit ranges", LISTED_WITHIN);
+        return Err(format!("no answer within {} s", LISTED_WITHIN.as_secs()));
+    };
+    match list {
+        Ok(list) => {
+            ctx.telemetry.heard();
+            Ok(Arc::new(LimitRanges::new(list)))
+        }
+        Err(error) => {
+            ctx.telemetry.server_error("list limit ranges", &error);
+            Err(error.to_string())
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::api::{
     ResourceAmounts, Summary, cpu_quantity, memory_quantity,
 };
 use crate::measure::{Problem, Reading, Source, Trust};
-use crate::recommend::{Inputs, Outcome};
+use crate::recommend::{Inputs, Outcome, PodInputs};
 use crate::telemetry::Outage;
 use crate::update::tolerated;
 
@@ -52,16 +52,22 @@ impl About<'_> {
             ],
             ..MultidimPodAutoscalerStatus::default()
         };
-        // A server that is silent for a moment says nothing about the object: pods that start
-        // meanwhile still get their size.
-        if refused.reason == ConditionReason::ServerUnavailable {
+        // Pods that start meanwhile still get their size, unless it was for another target.
+        let is_silent = refused.reason == ConditionReason::ServerUnavailable;
+        let is_of_this_spec = self.previous.observed_generation == self.generation;
+        if refused.reason.is_of_a_moment() && (is_silent || is_of_this_spec) {
             let previous = self.previous.clone();
+            let mut conditions = status.conditions;
+            // Whether the size has proved itself stays known.
+            let kept = ConditionType::ObjectiveKept.to_string();
+            conditions.extend(previous.conditions.into_iter().filter(|one| one.type_ == kept));
             return MultidimPodAutoscalerStatus {
                 recommended_at: previous.recommended_at,
                 selector: previous.selector,
-                current_replicas: previous.current_replicas,
+                current_replicas: previous.current_replicas.filter(|_| is_silent),
                 desired_replicas: previous.desired_replicas,
                 recommendation: previous.recommendation,
+                conditions,
                 ..status
             };
         }
@@ -302,7 +308,8 @@ fn measured(plan: &Plan, inputs: &Inputs) -> Vec<MeasuredMetric> {
     let used = |figure: fn(&crate::recommend::ContainerInputs) -> Option<Reading>| {
         let containers = inputs.pods.iter().flat_map(|pod| &pod.containers);
         let readings: Vec<Reading> = containers.filter_map(figure).collect();
-        let pods = inputs.pods.len().max(1) as f64;
+        let is_known = |pod: &&PodInputs| pod.containers.iter().any(|one| figure(one).is_some());
+        let pods = inputs.pods.iter().filter(is_known).count() as f64;
         let oldest = readings.iter().min_by_key(|reading| reading.at)?;
         let mean = readings.iter().map(|reading| reading.value).sum::<f64>() / pods;
         Some(Reading { value: mean, ..*oldest })

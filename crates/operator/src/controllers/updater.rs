@@ -121,6 +121,8 @@ impl Slot {
                 name: pod.name.clone(),
                 created: pod.started,
                 ready_since: pod.ready_since,
+                unready_since: pod.unready_since,
+                has_failed: pod.has_failed,
                 is_changing: pod.is_leaving
                     || (is_underway && fits && !is_stuck)
                     || changed.contains_key(&pod.uid),
@@ -606,6 +608,8 @@ mod tests {
             uid: uid.to_owned(),
             started: SimTime::ZERO,
             ready_since: Some(SimTime::ZERO),
+            unready_since: None,
+            has_failed: false,
             is_leaving: false,
             was_sized: false,
             resize: None,

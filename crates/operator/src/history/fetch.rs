@@ -244,13 +244,14 @@ impl Table {
         Recording { step: self.step, moments: moments.collect(), assumed }
     }
 
-    /// When a pod started: as the cluster says, else when it was seen first.
+    /// When a pod started: as the cluster says, or when it was seen first, if that was earlier. One
+    /// of a StatefulSet is called like the one before it.
     fn started(&self, name: &str, pods: &[PodRecord]) -> SimTime {
         let known = pods.iter().find(|pod| pod.name == name).map(|pod| pod.started);
         let seen = self.cpu.iter().filter(|((pod, _), _)| pod == name);
         let seen = seen.filter_map(|(_, figures)| figures.keys().next().copied()).min();
         let seen = seen.map(|place| self.at(place));
-        known.or(seen).unwrap_or(SimTime::ZERO)
+        known.into_iter().chain(seen).min().unwrap_or(SimTime::ZERO)
     }
 
     /// The containers of a pod. One that the template has got since is none of a pod of before.
@@ -306,6 +307,22 @@ mod tests {
     use super::*;
     use crate::api::ScaleTargetRef;
     use crate::cluster::read_selector;
+
+    #[test]
+    fn a_pod_that_is_called_like_the_one_before_it_started_with_the_first() {
+        let figures = (("db-0".to_owned(), "app".to_owned()), Figures::from([(0, 0.1)]));
+        let table = Table { cpu: ByContainer::from([figures]), ..Table::default() };
+        let now = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "db-0", "creationTimestamp": "2026-11-01T10:00:00Z"},
+            "spec": {"containers": []}, "status": {"phase": "Running"},
+        }));
+        let now = crate::cluster::record(&now.expect("valid")).expect("it runs");
+        assert_eq!(table.started("db-0", std::slice::from_ref(&now)), table.at(0));
+        assert_eq!(
+            table.started("db-1", &[PodRecord { name: "db-1".to_owned(), ..now.clone() }]),
+            now.started
+        );
+    }
 
     #[test]
     fn a_container_that_the_template_got_later_is_none_of_an_earlier_pod() {

@@ -85,6 +85,14 @@ pub const RIGHTS: &[Right] = &[
     Right {
         place: Place::Workloads,
         group: "",
+        resources: &["limitranges"],
+        verbs: &["list"],
+        named: Named::All,
+        why: "What a namespace lets a container request: a pod beyond it would be refused.",
+    },
+    Right {
+        place: Place::Workloads,
+        group: "",
         resources: &["configmaps"],
         verbs: &["get"],
         named: Named::All,

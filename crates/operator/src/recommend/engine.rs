@@ -16,7 +16,8 @@ use homeostat_decide::{
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, Division};
 use super::words::in_words;
-use crate::api::{ConditionReason, Goal, Mode, Plan, Recommender};
+use crate::api::{ConditionReason, ContainerPlan, Goal, Mode, Plan, Recommender};
+use crate::cluster::Confines;
 use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Look, Pause};
 use crate::learn::{Advice, LastAction, Moment, act};
 use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
@@ -72,6 +73,8 @@ pub struct Absence {
 /// One object's recommender.
 pub struct Engine {
     plan: Plan,
+    /// What the namespace lets containers request, by their names.
+    confines: BTreeMap<String, Confines>,
     trust: TrustConfig,
     policy: Box<dyn Policy>,
     memory: GuardrailMemory,
@@ -133,6 +136,7 @@ impl Engine {
             unheard_kills: 0,
             features: None,
             last_action: LastAction::default(),
+            confines: BTreeMap::new(),
             plan,
         })
     }
@@ -140,6 +144,21 @@ impl Engine {
     /// The plan that it was made for.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What the namespace lets containers request from now on, by their names.
+    pub fn confine(&mut self, confines: BTreeMap<String, Confines>) {
+        self.confines = confines;
+    }
+
+    /// Bounds of a container: what people wrote, inside of what the namespace allows.
+    fn container(&self, name: &str) -> ContainerPlan {
+        let plan = self.plan.container(name);
+        let Some(confines) = self.confines.get(name) else { return plan };
+        ContainerPlan {
+            cpu: plan.cpu.map(|cpu| cpu.inside(&confines.cpu)),
+            memory: plan.memory.map(|memory| memory.inside(&confines.memory)),
+        }
     }
 
     /// What a learner is shown before it advises; none while there are no pods to learn from.
@@ -247,11 +266,13 @@ impl Engine {
         let is_limited = applied != decision.proposed;
         decision.applied = applied;
         let shares = self.shares(&sizes, inputs.now);
-        let plan = &self.plan;
+        let plans = &sizes.keys().map(|name| (name.clone(), self.container(name))).collect();
         let may_shrink = is_kept != Some(false) && !(acts && self.breaker.holds());
         let may_move = trust == Trust::Full && pause.is_none() && may_shrink;
         let (from, to) = (&from, &applied);
-        let division = Division { plan, from, to, may_move, may_shrink, pause, is_bounded: true };
+        let (may_grow, is_bounded) = (is_asked, true);
+        let division =
+            Division { plans, from, to, may_move, may_shrink, may_grow, pause, is_bounded };
         let containers = division.split(&shares);
         let uncapped = Division {
             to: &decision.proposed,
@@ -332,7 +353,7 @@ impl Engine {
     fn guardrails(&self, sizes: &Sizes) -> Guardrails {
         let (mut cpu, mut memory) = ((0, 0), (0, 0));
         for (name, (cpu_request, memory_request)) in sizes {
-            let plan = self.plan.container(name);
+            let plan = self.container(name);
             let request = cpu_request.millicores();
             let (low, high) = plan.cpu.map_or((request, request), |cpu| {
                 (cpu.low().millicores(), cpu.high().millicores())

@@ -308,6 +308,8 @@ mod tests {
                 uid: String::new(),
                 started: at(0),
                 ready_since: ready_since.map(at),
+                unready_since: None,
+                has_failed: false,
                 is_leaving: false,
                 was_sized: false,
                 resize: None,

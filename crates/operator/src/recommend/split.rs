@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use homeostat_core::{Bounds, Bytes, Millicores};
 use homeostat_decide::Allocation;
 
-use crate::api::Plan;
+use crate::api::ContainerPlan;
 use crate::guard::Pause;
 
 /// What one container has and uses.
@@ -27,7 +27,8 @@ pub(super) struct ContainerShare {
 
 /// How a pod is divided.
 pub(super) struct Division<'a> {
-    pub(super) plan: &'a Plan,
+    /// Bounds of its containers.
+    pub(super) plans: &'a BTreeMap<String, ContainerPlan>,
     /// What the pod has.
     pub(super) from: &'a Allocation,
     /// What it is to have.
@@ -36,6 +37,8 @@ pub(super) struct Division<'a> {
     pub(super) may_move: bool,
     /// Whether a container may have less than it has.
     pub(super) may_shrink: bool,
+    /// Whether a container may have more than it has though the pod's size stays.
+    pub(super) may_grow: bool,
     /// What people paused.
     pub(super) pause: Option<Pause>,
     /// Whether the containers' own bounds hold.
@@ -67,7 +70,7 @@ impl Division<'_> {
     ) -> BTreeMap<String, (Millicores, Bytes)> {
         let cpu = containers.iter().map(|(name, share)| {
             let request = share.cpu_request.millicores();
-            let bounds = self.plan.container(name).cpu;
+            let bounds = self.plans.get(name).and_then(|plan| plan.cpu);
             Part {
                 request,
                 need: share.cpu_need.map_or(request as f64, |cores| cores * 1e3),
@@ -78,7 +81,7 @@ impl Division<'_> {
         });
         let memory = containers.iter().map(|(name, share)| {
             let request = share.memory_request.bytes();
-            let bounds = self.plan.container(name).memory;
+            let bounds = self.plans.get(name).and_then(|plan| plan.memory);
             Part {
                 request,
                 need: share.memory_need.unwrap_or(request as f64),
@@ -102,27 +105,24 @@ impl Division<'_> {
             request => self.bounded(part, request),
         };
         let kept = || parts.iter().map(keep).collect();
+        let fixed = || parts.iter().filter(|part| part.bounds.is_none());
+        let has_fixed = fixed().next().is_some();
         let stays = from == to;
-        if stays && !(self.may_move && sized().any(|part| part.is_outside)) {
+        let may_move = self.may_move || (self.may_grow && has_fixed);
+        if stays && !(may_move && sized().any(|part| part.is_outside)) {
             return kept();
         }
-        let fixed = || parts.iter().filter(|part| part.bounds.is_none());
         let free = to.saturating_sub(fixed().map(|part| part.request).sum()) as f64;
-        let has_fixed = fixed().next().is_some();
         let needs: f64 = sized().map(|part| part.need).sum();
         if needs <= 0.0 {
             return kept();
         }
         let divided = parts.iter().map(|part| {
-            let least = if !part.may_shrink {
-                part.request
-            } else if has_fixed {
-                // The pod is sized by what all of it uses. What others request and do not use is
-                // not taken from those that can be sized.
-                part.request.min(part.need.ceil() as u64)
-            } else {
-                0
-            };
+            // The pod is sized by what all of it uses. What others request and do not use is not
+            // taken from those that can be sized.
+            let need = if has_fixed { part.need.ceil() as u64 } else { 0 };
+            let may_shrink = part.may_shrink && (!stays || self.may_move);
+            let least = if may_shrink { need } else { need.max(part.request) };
             let new = self.bounded(part, least.max((free * part.need / needs).round() as u64));
             self.pause.map_or(new, |pause| pause.limit_amount(part.request, new))
         });

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +13,8 @@ use prometheus_client::registry::Registry;
 
 use super::What;
 use crate::api::{
-    MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores, memory_bytes,
+    ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores,
+    memory_bytes,
 };
 
 type Key = (String, String);
@@ -89,8 +91,11 @@ impl Objects {
         self.info.get_or_create(&info).set(1);
         drop(known);
 
-        // A status without a recommendation has old decisions, of which nothing holds now.
-        let decision = status.decisions.first().filter(|_| status.recommended_at.is_some());
+        // Of an object that is not worked on nothing holds now that was decided before.
+        let ready = ConditionType::Ready.to_string();
+        let is_ready = |one: &Condition| one.type_ == ready && one.status == "True";
+        let is_ready = status.conditions.iter().any(is_ready);
+        let decision = status.decisions.first().filter(|_| is_ready);
         let Some(decision) = decision else {
             self.remove_figures(key);
             return;

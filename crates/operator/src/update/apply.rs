@@ -178,6 +178,8 @@ mod tests {
             uid: String::new(),
             resize: None,
             started: homeostat_core::SimTime::ZERO,
+            unready_since: None,
+            has_failed: false,
             ready_since: None,
             is_leaving: false,
             was_sized: false,

@@ -14,8 +14,11 @@ const TRIED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(60);
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
-/// A pod that has been there for this long and is not ready does not merely start.
-const LONG_DOWN: SimDuration = SimDuration::from_secs(300);
+/// A pod that failed and is not ready for this long does not get up by itself.
+const FAILED_FOR_LONG: SimDuration = SimDuration::from_secs(60);
+
+/// A pod that is not ready for this long does not merely start, or have too much to do for a moment.
+const UNREADY_FOR_LONG: SimDuration = SimDuration::from_secs(300);
 
 /// A request this near to the recommendation counts as the same: nobody restarts for a percent.
 pub const TOLERANCE: f64 = 0.05;
@@ -50,6 +53,10 @@ pub struct PodView {
     pub created: SimTime,
     /// Since when it has been ready; none if it is not.
     pub ready_since: Option<SimTime>,
+    /// Since when it has not been ready, if it is not.
+    pub unready_since: Option<SimTime>,
+    /// Whether it is not ready because it failed, and does not merely start or have too much to do.
+    pub has_failed: bool,
     /// Whether it is being resized or deleted already.
     pub is_changing: bool,
     /// Whether the admission webhook sized it when it was made.
@@ -219,12 +226,10 @@ impl NextPods<'_> {
         self.pods.iter().filter(is_outdated).collect()
     }
 
-    /// Pods of another size that have long been there and serve nobody: to change them takes
-    /// nothing away, and that size may be why.
-    fn long_down(&self) -> u32 {
-        let is_down =
-            |pod: &&&PodView| pod.ready_since.is_none() && pod.created + LONG_DOWN <= self.now;
-        self.outdated().iter().filter(is_down).count() as u32
+    /// Pods of another size that are down: to change them takes nothing away, and that size may be
+    /// why.
+    fn down(&self) -> u32 {
+        self.outdated().iter().filter(|pod| pod.is_down(self.now)).count() as u32
     }
 
     /// Pods that are on their way to another size, or do not exist yet.
@@ -235,6 +240,12 @@ impl NextPods<'_> {
 }
 
 impl PodView {
+    /// Whether it serves nobody, and will not by itself.
+    fn is_down(&self, now: SimTime) -> bool {
+        let long = if self.has_failed { FAILED_FOR_LONG } else { UNREADY_FOR_LONG };
+        self.unready_since.is_some_and(|since| since + long <= now)
+    }
+
     /// A pod whose node refuses a resize asks for the new size and has the old one.
     fn is_updated(&self, wanted: &WantedSizes) -> bool {
         fits(&self.sizes, wanted) && !self.cannot_resize
@@ -249,6 +260,9 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
         return (Vec::new(), None);
     }
     let can_resize = outdated.iter().any(|pod| !pod.cannot_resize);
+    // Who is down and cannot be resized would be waited for while others are.
+    let is_lost = |pod: &&PodView| pod.cannot_resize && pod.is_down(inputs.now);
+    let some_are_lost = outdated.iter().any(is_lost);
     let by_eviction = match (plan.update_mode, inputs.can_resize) {
         (UpdateMode::Initial, _) => return (Vec::new(), Some(Blocked::InitialOnly)),
         (UpdateMode::InPlace, false) => return (Vec::new(), Some(Blocked::CannotResize)),
@@ -257,10 +271,13 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
         }
         (UpdateMode::Recreate, _) | (UpdateMode::InPlaceOrRecreate, false) => true,
         // Who can be resized comes first; evictions are for those who are left.
-        (UpdateMode::InPlace | UpdateMode::InPlaceOrRecreate, true) => !can_resize,
+        (UpdateMode::InPlaceOrRecreate, true) => !can_resize || some_are_lost,
+        (UpdateMode::InPlace, true) => false,
     };
     if !by_eviction {
         outdated.retain(|pod| !pod.cannot_resize);
+    } else if inputs.can_resize && plan.update_mode == UpdateMode::InPlaceOrRecreate && can_resize {
+        outdated.retain(is_lost);
     }
     if !matches!(plan.mode, Mode::Auto | Mode::Canary) {
         return (Vec::new(), Some(Blocked::Mode));
@@ -281,7 +298,9 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     if candidates.is_empty() {
         return (Vec::new(), Some(Blocked::TooYoung));
     }
-    candidates.sort_by_key(|pod| (pod.ready_since, &pod.name));
+    candidates.sort_by_key(|pod| {
+        (pod.ready_since, !pod.is_down(inputs.now), pod.unready_since, &pod.name)
+    });
     let down = candidates.iter().filter(|pod| pod.ready_since.is_none()).count() as u32;
     let most = most.min(down.saturating_add(serving));
     if most == 0 {
@@ -315,7 +334,7 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<Room, Blocked> {
     let away = inputs.replicas.saturating_sub(ready as u32);
     let mut blocked = Blocked::Unavailable { most };
     let serving = most.saturating_sub(away);
-    let mut room = most.saturating_sub(away.saturating_sub(inputs.long_down()));
+    let mut room = most.saturating_sub(away.saturating_sub(inputs.down()));
     if room == 0 {
         return Err(blocked);
     }
@@ -463,6 +482,8 @@ mod tests {
             was_sized: false,
             cannot_resize: false,
             ready_since: Some(SimTime::ZERO),
+            unready_since: None,
+            has_failed: false,
             is_changing: false,
             sizes: sizes(if place < updated { 250 } else { 500 }),
         };
@@ -502,33 +523,44 @@ mod tests {
         let mut pods = pods(0);
         let limit = "2 pods at most may be away at once";
         assert_eq!(next(&plan, &pods, &Rollout::default()), (2, limit.to_owned()));
-        // It starts.
         pods[7].ready_since = None;
-        pods[7].created = at(0);
         assert_eq!(next(&plan, &pods, &Rollout::default()), (1, limit.to_owned()));
         pods[8].is_changing = true;
         assert_eq!(next(&plan, &pods, &Rollout::default()), (0, limit.to_owned()));
     }
 
     #[test]
-    fn pods_that_have_long_been_down_do_not_stand_in_the_way_of_their_cure() {
-        let plan = plan(json!({"disruption": {"maxUnavailable": "20%"}}), "Auto");
+    fn pods_that_fail_do_not_stand_in_the_way_of_their_cure() {
+        let disruption = json!({"maxUnavailable": "20%"});
+        let in_place = plan(json!({"updateMode": "InPlace", "disruption": disruption}), "Auto");
+        let plan = plan(json!({"disruption": disruption}), "Auto");
         let (mut pods, mut refused) = (pods(0), pods(0));
         let steps = |pods: &[PodView]| next_after(|_| {}, (&plan, pods, &Rollout::default())).0;
         let evict = |place: usize| PodStep::Evict(format!("pod-{place}"));
-        pods[7].ready_since = None;
+        let fails = |pod: &mut PodView| {
+            (pod.ready_since, pod.unready_since) = (None, Some(SimTime::ZERO));
+        };
+        fails(&mut pods[7]);
         assert_eq!(steps(&pods), [evict(7), evict(0)]);
-        pods.iter_mut().for_each(|pod| pod.ready_since = None);
+        // One that has just ended, and starts again, is away as well, but it is not its turn.
+        (pods[3].ready_since, pods[3].unready_since) = (None, Some(at(0)));
+        pods[3].has_failed = true;
+        assert_eq!(steps(&pods), [evict(7)]);
+        pods.iter_mut().for_each(fails);
         assert_eq!(steps(&pods), [evict(0), evict(1)]);
         // Those two are made anew: the others wait for what comes of it.
         pods[..2].iter_mut().for_each(|pod| pod.is_changing = true);
         assert_eq!(steps(&pods), []);
-        // Who serves stays while as many as may be are down, and cannot be cured.
+        // Who cannot be resized is made anew before others are resized, where that is wanted; else
+        // who serves stays while as many as may be are down.
         for pod in &mut refused[..2] {
-            (pod.ready_since, pod.cannot_resize) = (None, true);
+            fails(pod);
+            pod.cannot_resize = true;
         }
         let resizes = |inputs: &mut NextPods<'_>| inputs.can_resize = true;
-        assert_eq!(next_after(resizes, (&plan, &refused, &Rollout::default())).0, []);
+        let steps = |plan: &Plan| next_after(resizes, (plan, &refused, &Rollout::default())).0;
+        assert_eq!(steps(&plan), [evict(0), evict(1)]);
+        assert_eq!(steps(&in_place), []);
     }
 
     #[test]
@@ -575,7 +607,7 @@ mod tests {
         let rollout = Rollout::default();
         let (steps, _) = next_after(|inputs| inputs.can_resize = true, (&plan, &pods, &rollout));
         assert_eq!(steps[0], PodStep::Resize("pod-6".to_owned()));
-        assert_eq!(steps.len(), 5);
+        assert_eq!(steps.len(), 4);
     }
 
     #[test]

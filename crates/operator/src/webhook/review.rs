@@ -57,14 +57,16 @@ pub fn review<'a>(
     Some(changes)
 }
 
-/// Whether there is a recommendation to go by: also one from just before the API server fell
-/// silent.
+/// Whether there is a recommendation to go by: also one from just before there was something in
+/// the way that will be over.
 fn is_ready(object: &MultidimPodAutoscaler) -> bool {
     let ready = ConditionType::Ready.to_string();
-    let silent = ConditionReason::ServerUnavailable.to_string();
+    let is_of_a_moment =
+        |reason: &str| ConditionReason::OF_A_MOMENT.iter().any(|one| one.to_string() == reason);
     let conditions = object.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| {
-        condition.type_ == ready && (condition.status == "True" || condition.reason == silent)
+        condition.type_ == ready
+            && (condition.status == "True" || is_of_a_moment(&condition.reason))
     })
 }
 

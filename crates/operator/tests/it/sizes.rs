@@ -5,10 +5,10 @@ use homeostat_operator::api::MultidimPodAutoscaler;
 use homeostat_operator::webhook::Certificates;
 use homeostat_testbed::free_port;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{LimitRange, Pod, Secret};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
@@ -87,6 +87,14 @@ async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too
     })
     .await;
 
+    // While there is none, as between two pods of a StatefulSet, the next one is sized as well.
+    let pods: Api<Pod> = shop.api();
+    let (delete, every) = (DeleteParams::default(), ListParams::default());
+    pods.delete_collection(&delete, &every).await.expect("deleted");
+    shop.condition("checkout", "Ready", "NoPods").await;
+    shop.pod("checkout", "checkout-next").await;
+    assert_eq!(requests(&shop, "checkout-next").await, recommended(&shop, "checkout").await);
+
     // A certificate that has ended is replaced, and clients learn of the new authority.
     let secrets: Api<Secret> = shop.api();
     let old = authority().await;
@@ -128,6 +136,25 @@ async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
     let rollout =
         api.get("checkout").await.expect("there").status.and_then(|status| status.rollout);
     assert_eq!(rollout.map(|rollout| rollout.evictions.len()), Some(2));
+}
+
+#[tokio::test]
+async fn no_size_is_recommended_that_the_namespace_would_refuse() {
+    let Some(shop) = Shop::open("limited").await else { return };
+    shop.deployment("checkout", 2).await;
+    for place in 0..2 {
+        shop.uses(&format!("checkout-{place}"), "300m", "400Mi").await;
+    }
+    let range = json!({
+        "metadata": { "name": "small" },
+        "spec": { "limits": [{ "type": "Container", "max": { "memory": "300Mi" } }] },
+    });
+    let range: LimitRange = serde_json::from_value(range).expect("valid");
+    shop.api().create(&PostParams::default(), &range).await.expect("created");
+    shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
+    let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
+    let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
+    assert_eq!(recommended(&shop, "checkout").await.1, "300Mi");
 }
 
 #[tokio::test]

@@ -19,6 +19,10 @@ HOMEOSTAT_WRITE=1 cargo test -p homeostat-operator --test it rights_of_the_chart
 - apiGroups: [""]
   resources: ["pods"]
   verbs: ["list", "watch"]
+# What a namespace lets a container request: a pod beyond it would be refused.
+- apiGroups: [""]
+  resources: ["limitranges"]
+  verbs: ["list"]
 # Policy files that objects name; no other config map is asked for.
 - apiGroups: [""]
   resources: ["configmaps"]

@@ -3,7 +3,7 @@
 //! A break that is answered at once is over before it could prove anything of the level (`fill`),
 //! and the same step would be tried and taken back for ever. So one soon after replicas became
 //! fewer or smaller, under a load that has stayed what it was, is proof enough. Whether it has
-//! is known a window later: figures of use lag behind a burst.
+//! is known some time later: figures of use lag behind a burst.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
@@ -11,6 +11,9 @@ use crate::Observation;
 
 /// A step down is watched for this long.
 const WATCH: SimDuration = SimDuration::from_secs(300);
+/// Figures of use that are this much later tell of a burst: they are means over a minute, and up to
+/// a minute old.
+const TOLD_AFTER: SimDuration = SimDuration::from_secs(120);
 /// What replicas request together has gone down if it is below this part of what it was.
 const WENT_DOWN: f64 = 0.99;
 /// A load up to this many times what it was has stayed what it was.
@@ -68,7 +71,7 @@ impl StepDown {
         }
         self.watched = self.watched.filter(|watched| now <= watched.at + WATCH);
         if let Some(broken) = self.broken {
-            if now < broken.at + obs.window {
+            if now < broken.at + TOLD_AFTER {
                 return None;
             }
             self.broken = None;

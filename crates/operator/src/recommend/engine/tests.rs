@@ -1,5 +1,5 @@
 use super::*;
-use crate::measure::Source;
+use crate::measure::{Problem, Source};
 use serde_json::{Value, json};
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -246,6 +246,52 @@ fn what_a_container_requests_and_does_not_use_is_not_taken_from_another() {
     assert!((60..100).contains(&cpu), "{told:?}");
     assert!((200..=256).contains(&memory), "{told:?}");
     assert_eq!(told["proxy"], (100, 128));
+}
+
+#[test]
+fn a_small_container_beside_a_large_one_that_is_idle_comes_back_when_load_does() {
+    let goals =
+        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
+    let container_of_others = json!([{"name": "proxy", "mode": "Off"}]);
+    let global = json!({"minReplicas": 1, "maxReplicas": 4});
+    let constraints = json!({"container": container_of_others, "global": global});
+    for latency in [0.1, 0.9] {
+        let mut engine = constrained(goals.clone(), constraints.clone());
+        let mut app = 23;
+        // A day of looks; its limit is twice its request, and that is what it uses.
+        for seconds in (0..86_400).step_by(60) {
+            let pod = vec![
+                container(seconds, "app", (app, 256), (2 * app, 200)),
+                container(seconds, "proxy", (1000, 128), (10, 60)),
+            ];
+            let mut inputs = inputs(seconds, SimTime::ZERO, vec![pod]);
+            let source = Source::Prometheus;
+            inputs.objective = Some(Ok(Reading { value: latency, at: at(seconds), source }));
+            app = recommend(&mut engine, &inputs).containers["app"].0.millicores();
+        }
+        assert!(app > 100, "{app} at {latency} s");
+    }
+}
+
+#[test]
+fn containers_are_not_divided_anew_downwards_while_the_objective_is_silent() {
+    let goals =
+        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
+    let container_of_others = json!([{"name": "proxy", "mode": "Off"}]);
+    let global = json!({"minReplicas": 1, "maxReplicas": 4});
+    let mut engine =
+        constrained(goals, json!({"container": container_of_others, "global": global}));
+    for seconds in (0..86_400).step_by(60) {
+        let pod = vec![
+            container(seconds, "app", (500, 256), (60, 200)),
+            container(seconds, "helper", (100, 256), (300, 200)),
+            container(seconds, "proxy", (100, 128), (60, 60)),
+        ];
+        let mut inputs = inputs(seconds, SimTime::ZERO, vec![pod; 2]);
+        inputs.objective = Some(Err(Problem::Missing { source: Source::Prometheus }));
+        let told = recommend(&mut engine, &inputs).containers;
+        assert!(told["app"].0 >= Millicores::new(500), "{told:?}");
+    }
 }
 
 #[test]
