@@ -9,7 +9,7 @@ use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 use k8s_openapi::api::core::v1::LimitRange;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,7 +20,7 @@ use super::follow::all_of;
 use super::gather::{Answers, Usage, ask, gather};
 use super::oom_kills::OomKills;
 use super::report::{About, time};
-use super::standing::{OtherAutoscalers, Refused, Standing, standing};
+use super::standing::{OtherAutoscalers, Refused, Standing, list_all, standing};
 use crate::api::{
     ConditionReason, ConditionType, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
     MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan, PlanError,
@@ -44,9 +44,6 @@ const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
 
 /// A look that takes longer has lost its server, and is begun anew.
 const MOST_TIME: Duration = Duration::from_secs(60);
-
-/// A list that takes longer is not waited for.
-const LISTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// For this long a condition tells that the API server was away.
 const TOLD_FOR: SignedDuration = SignedDuration::from_mins(10);
@@ -614,21 +611,8 @@ impl Recommender {
 /// The LimitRanges that there are, or why they cannot be listed.
 async fn limit_ranges_of(ctx: &Context) -> Result<Arc<LimitRanges>, String> {
     let api = all_of::<LimitRange>(&ctx.client, ctx.options.only_namespace.as_deref());
-    let every = ListParams::default();
-    let Ok(list) = tokio::time::timeout(LISTED_WITHIN, api.list(&every)).await else {
-        ctx.telemetry.server_silent("list limit ranges", LISTED_WITHIN);
-        return Err(format!("no answer within {} s", LISTED_WITHIN.as_secs()));
-    };
-    match list {
-        Ok(list) => {
-            ctx.telemetry.heard();
-            Ok(Arc::new(LimitRanges::new(list)))
-        }
-        Err(error) => {
-            ctx.telemetry.server_error("list limit ranges", &error);
-            Err(error.to_string())
-        }
-    }
+    let list = list_all(ctx, &api, "list limit ranges").await?;
+    Ok(Arc::new(LimitRanges::new(list)))
 }
 
 /// Whether what a recommender remembers of a workload is of this plan. What one workload uses says

@@ -1,12 +1,14 @@
 //! Whether an object can be worked on: it makes sense, its target is there, nobody else has it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::follow::Guarded;
@@ -154,10 +156,22 @@ async fn list(ctx: &Context, kind: &GroupVersionKind) -> Listed {
         Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
         None => Api::all_with(ctx.client.clone(), &resource),
     };
+    list_all(ctx, &api, "list autoscalers").await
+}
+
+/// All objects that there are, or why they could not be listed.
+pub(super) async fn list_all<K>(
+    ctx: &Context,
+    api: &Api<K>,
+    what: &'static str,
+) -> Result<Vec<K>, String>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
     let every = ListParams::default();
     let list = api.list(&every);
     let Ok(list) = tokio::time::timeout(MOST_TIME, list).await else {
-        ctx.telemetry.server_silent("list autoscalers", MOST_TIME);
+        ctx.telemetry.server_silent(what, MOST_TIME);
         return Err(format!("no answer within {} s", MOST_TIME.as_secs()));
     };
     match list {
@@ -166,7 +180,7 @@ async fn list(ctx: &Context, kind: &GroupVersionKind) -> Listed {
             Ok(list.items)
         }
         Err(error) => {
-            ctx.telemetry.server_error("list autoscalers", &error);
+            ctx.telemetry.server_error(what, &error);
             // The group is there without this kind of it, or is gone since it was looked for.
             let is_absent = matches!(&error, kube::Error::Api(no) if no.code == 404);
             if is_absent { Ok(Vec::new()) } else { Err(error.to_string()) }

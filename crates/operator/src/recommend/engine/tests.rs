@@ -9,6 +9,11 @@ fn engine(goals: Value, replicas: (u32, u32)) -> Engine {
     constrained(goals, json!({"global": global}))
 }
 
+/// A quarter of a second at the 99th percentile.
+fn latency_goal() -> Value {
+    json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}})
+}
+
 pub(super) fn constrained(goals: Value, constraints: Value) -> Engine {
     let spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
@@ -152,7 +157,7 @@ fn whoever_recommends_nothing_goes_down_while_the_objective_is_broken() {
     let mut spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
         "mode": "Auto",
-        "goals": {"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}},
+        "goals": latency_goal(),
         "constraints": {"global": {"minReplicas": 1, "maxReplicas": 20}},
     });
     spec["recommenders"] = json!([{"name": "hpa+vpa"}]);
@@ -172,9 +177,7 @@ fn whoever_recommends_nothing_goes_down_while_the_objective_is_broken() {
 
 #[test]
 fn no_container_gets_less_while_the_objective_is_broken() {
-    let goals =
-        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
-    let mut engine = engine(goals, (2, 2));
+    let mut engine = engine(latency_goal(), (2, 2));
     let mut least = (u64::MAX, u64::MAX);
     for seconds in (0..3600).step_by(15) {
         let pod = vec![
@@ -231,15 +234,15 @@ fn after_minutes(
     told.into_iter().map(|(name, size)| (name, in_units(size))).collect()
 }
 
-fn beside_a_proxy_that_is_not_sized() -> Engine {
+fn beside_a_proxy_that_is_not_sized(goals: Value, min_replicas: u32) -> Engine {
     let container = json!([{"name": "proxy", "mode": "Off"}]);
-    let global = json!({"minReplicas": 2, "maxReplicas": 4});
-    constrained(json!({}), json!({"container": container, "global": global}))
+    let global = json!({"minReplicas": min_replicas, "maxReplicas": 4});
+    constrained(goals, json!({"container": container, "global": global}))
 }
 
 #[test]
 fn what_a_container_requests_and_does_not_use_is_not_taken_from_another() {
-    let mut engine = beside_a_proxy_that_is_not_sized();
+    let mut engine = beside_a_proxy_that_is_not_sized(json!({}), 2);
     let pod = [("app", (200, 256), (60, 200)), ("proxy", (100, 128), (5, 60))];
     let told = after_minutes(&mut engine, (14 * 60, 2), &pod, None);
     let (cpu, memory) = told["app"];
@@ -250,13 +253,8 @@ fn what_a_container_requests_and_does_not_use_is_not_taken_from_another() {
 
 #[test]
 fn a_small_container_beside_a_large_one_that_is_idle_comes_back_when_load_does() {
-    let goals =
-        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
-    let container_of_others = json!([{"name": "proxy", "mode": "Off"}]);
-    let global = json!({"minReplicas": 1, "maxReplicas": 4});
-    let constraints = json!({"container": container_of_others, "global": global});
     for latency in [0.1, 0.9] {
-        let mut engine = constrained(goals.clone(), constraints.clone());
+        let mut engine = beside_a_proxy_that_is_not_sized(latency_goal(), 1);
         let mut app = 23;
         // A day of looks; its limit is twice its request, and that is what it uses.
         for seconds in (0..86_400).step_by(60) {
@@ -275,12 +273,7 @@ fn a_small_container_beside_a_large_one_that_is_idle_comes_back_when_load_does()
 
 #[test]
 fn containers_are_not_divided_anew_downwards_while_the_objective_is_silent() {
-    let goals =
-        json!({"slo": {"latency": {"percentile": "99", "threshold": "250ms", "query": "q"}}});
-    let container_of_others = json!([{"name": "proxy", "mode": "Off"}]);
-    let global = json!({"minReplicas": 1, "maxReplicas": 4});
-    let mut engine =
-        constrained(goals, json!({"container": container_of_others, "global": global}));
+    let mut engine = beside_a_proxy_that_is_not_sized(latency_goal(), 1);
     for seconds in (0..86_400).step_by(60) {
         let pod = vec![
             container(seconds, "app", (500, 256), (60, 200)),
@@ -296,7 +289,7 @@ fn containers_are_not_divided_anew_downwards_while_the_objective_is_silent() {
 
 #[test]
 fn a_container_that_is_not_sized_and_killed_makes_no_other_larger() {
-    let mut engine = beside_a_proxy_that_is_not_sized();
+    let mut engine = beside_a_proxy_that_is_not_sized(json!({}), 2);
     let pod = [("app", (200, 512), (100, 450)), ("proxy", (100, 64), (5, 60))];
     let told = after_minutes(&mut engine, (12, 2), &pod, Some("proxy"));
     assert!(told["app"].1 <= 600, "{told:?}");
