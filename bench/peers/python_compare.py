@@ -17,12 +17,12 @@ import homeostat
 COPIES = 64
 REPETITIONS = 5
 # Worlds to step, and how many steps of all copies take about a second.
-STEPPED = {"faas/function-v1": 800, "faas/course-v1": 800, "classic/cartpole-v1": 60_000}
-TRAINED = ["classic/cartpole-v1", "faas/function-v1"]
+STEPPED = {"faas/function-v2": 800, "faas/course-v2": 800, "classic/cartpole-v1": 60_000}
+TRAINED = ["classic/cartpole-v1", "faas/function-v2"]
 EVALUATION_EPISODES = 100
 # Both learners take these; whatever is not named here is the default of both alike.
 PPO = {
-    "lanes": 8,
+    "num_envs": 8,
     "steps_per_update": 256,
     "epochs": 10,
     "minibatch": 64,
@@ -176,7 +176,7 @@ def train_theirs(world, seed, steps):
     torch.set_num_threads(1)
     model = TheirPPO(
         "MlpPolicy",
-        DummyVecEnv([lambda: gymnasium.make(name) for _ in range(PPO["lanes"])]),
+        DummyVecEnv([lambda: gymnasium.make(name) for _ in range(PPO["num_envs"])]),
         n_steps=PPO["steps_per_update"],
         n_epochs=PPO["epochs"],
         batch_size=PPO["minibatch"],

@@ -12,7 +12,7 @@ import homeostat
 EPISODES = 20
 settings = {"function": "image-resize", "reward": "cost"}
 
-run = homeostat.train("ppo", env="faas/function-v1", steps=60_000, seed=1, preset="s-rl", faas=settings)
+run = homeostat.train("ppo", env="faas/function-v2", steps=60_000, seed=1, preset="s-rl", faas=settings)
 learnt = run.policy()
 draw = np.random.default_rng(1)
 policies = {
@@ -21,7 +21,7 @@ policies = {
     "random": lambda observation: draw.integers(7),
 }
 
-env = gymnasium.make("homeostat/faas-function-v1", **settings)
+env = gymnasium.make("homeostat/faas-function-v2", **settings)
 print(f"{'policy':<8} {'return':>8} {'late %':>8} {'containers':>11}")
 for name, act in policies.items():
     returns, late, settled, containers = [], 0.0, 0.0, []

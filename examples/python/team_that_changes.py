@@ -19,7 +19,7 @@ def policy_of(agent):
 
 
 for churn in (0.0, 0.2):
-    env = homeostat.parallel_env("faas/fleet-v1", functions=FUNCTIONS, churn=churn, steps=50)
+    env = homeostat.parallel_env("faas/fleet-v3", functions=FUNCTIONS, churn=churn, steps=50)
     observations, _ = env.reset(seed=11)
     rewards_of_all, newcomers = [], 0
     while env.agents:

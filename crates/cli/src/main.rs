@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 #[macro_use]
-mod say;
+mod stderr;
 
 mod commands;
 mod options;
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate, compare, config, demo, env, eval, operator, plot, report, reproduce, sim,
-    trace, train,
+    bench, calibrate, compare, config, demo, env, eval, operator, plot, policy, report, reproduce,
+    sim, trace, train,
 };
 
 /// Learning controllers that keep services inside their latency objectives at the
@@ -41,9 +41,8 @@ enum Command {
     Train(train::TrainArguments),
     /// Play the policies of a run, or of one policy file.
     Eval(eval::EvalArguments),
-    /// Play controllers on a simulated system, without learning.
-    #[command(subcommand)]
-    Sim(sim::SimCommand),
+    /// Run autoscaling policies in a simulator, without learning.
+    Sim(Box<sim::SimArguments>),
     /// Play a recorded simulation again with another policy; with --prometheus, the recorded
     /// history of a workload on Kubernetes.
     Replay(Box<sim::ReplayArguments>),
@@ -61,6 +60,9 @@ enum Command {
     /// Look at environments.
     #[command(subcommand)]
     Env(env::EnvCommand),
+    /// Look at policy files: what they read and answer, and what can serve them.
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     /// Look at settings and check them.
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -118,6 +120,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Trace(command) => trace::run(&command),
         Command::Env(command) => env::run(&command),
+        Command::Policy(command) => policy::run(&command),
         Command::Config(command) => config::run(&command),
         #[cfg(feature = "network")]
         Command::Network(command) => commands::network::run(&command),

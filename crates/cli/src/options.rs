@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use homeostat_lab::{Error, Settings, UserLayers};
+use homeostat_lab::{Assignment, Environments, Error, Settings, UserLayers};
 
 /// The largest number that a settings file can hold.
 const MOST: u64 = i64::MAX as u64;
@@ -57,7 +57,7 @@ impl SettingOptions {
         ];
         for (key, value, flag) in named {
             if let Some(value) = value {
-                flags.push((key.to_owned(), value.clone(), flag.to_owned()));
+                flags.push(Assignment::new(key, value, flag));
             }
         }
         for pair in &self.set {
@@ -65,18 +65,23 @@ impl SettingOptions {
                 source_text: format!("flag --set {pair}"),
                 reason: "it is not of the form KEY=VALUE, for example ppo.clip=0.1".to_owned(),
             })?;
-            flags.push((
-                key.trim().to_owned(),
-                value.trim().to_owned(),
-                format!("--set {}", key.trim()),
-            ));
+            flags.push(Assignment::set(key.trim(), value.trim()));
         }
-        let mut layers = UserLayers { flags, ..UserLayers::default() }.with_environment()?;
+        let mut layers = UserLayers::of_flags(flags).with_environment()?;
         if let Some(path) = &self.config {
             layers = layers.with_file(path)?;
         }
-        Ok(Settings::resolve(&layers)?)
+        let settings = Settings::resolve(&environments(), &layers)?;
+        for renamed in settings.renamed() {
+            say!("{renamed}");
+        }
+        Ok(settings)
     }
+}
+
+/// The environments of this program.
+pub(crate) fn environments() -> Environments {
+    Environments::builtin()
 }
 
 /// Uses this many threads for the whole process.
@@ -99,14 +104,14 @@ impl std::str::FromStr for SeedList {
 
     fn from_str(text: &str) -> Result<Self, String> {
         /// More would be a slip of the keyboard.
-        const MOST_SEEDS: u64 = 100_000;
+        const MAX_SEEDS: u64 = 100_000;
         let number = |text: &str| {
             text.trim().parse::<u64>().map_err(|_| format!("`{text}` is not a seed: 0, 1, 2, ..."))
         };
         if let Some((first, last)) = text.split_once("..") {
             let (first, last) = (number(first)?, number(last)?);
-            if last < first || last - first >= MOST_SEEDS {
-                return Err(format!("{first}..{last} is not a range of 1 to {MOST_SEEDS} seeds"));
+            if last < first || last - first >= MAX_SEEDS {
+                return Err(format!("{first}..{last} is not a range of 1 to {MAX_SEEDS} seeds"));
             }
             return Ok(Self((first..=last).collect()));
         }

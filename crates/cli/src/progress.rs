@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use homeostat_lab::{Progress, Watcher};
+use homeostat_train::{Progress, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two plain lines.

@@ -7,6 +7,7 @@
 mod bounds;
 mod error;
 mod ids;
+mod schema;
 mod seed;
 mod slo;
 mod snapshot;
@@ -16,6 +17,9 @@ mod units;
 pub use bounds::Bounds;
 pub use error::{Error, Result};
 pub use ids::AgentId;
+pub use schema::{
+    ActionField, ActionSchema, BoundField, ControlSchema, FeatureField, FeatureSchema,
+};
 pub use seed::{SeedTree, Stream};
 pub use slo::Slo;
 pub use snapshot::{Array, Persist, Snapshot};

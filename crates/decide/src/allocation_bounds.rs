@@ -1,6 +1,6 @@
 //! The allocations that are allowed at all.
 
-use homeostat_core::{Bounds, Bytes, Millicores};
+use homeostat_core::{BoundField, Bounds, Bytes, Millicores};
 
 use crate::{Allocation, Error, Result};
 
@@ -17,14 +17,14 @@ pub struct AllocationBounds {
 
 impl AllocationBounds {
     /// Least CPU of the dissertation's Section 4.3.1: 128 `cpu.shares`.
-    pub const DISSERTATION_LEAST_CPU: Millicores = Millicores::new(125);
+    pub const DISSERTATION_MIN_CPU: Millicores = Millicores::new(125);
     /// Most CPU of the dissertation's Section 4.3.1: 2048 `cpu.shares`.
-    pub const DISSERTATION_MOST_CPU: Millicores = Millicores::new(2000);
+    pub const DISSERTATION_MAX_CPU: Millicores = Millicores::new(2000);
 
     /// The dissertation's CPU range; it leaves memory and the number of containers to the
     /// platform.
     pub fn with_dissertation_cpu(replicas: Bounds<u32>, memory: Bounds<Bytes>) -> Self {
-        let cpu = Bounds::try_new(Self::DISSERTATION_LEAST_CPU, Self::DISSERTATION_MOST_CPU)
+        let cpu = Bounds::try_new(Self::DISSERTATION_MIN_CPU, Self::DISSERTATION_MAX_CPU)
             .expect("125 millicores are fewer than 2000");
         Self { replicas, cpu, memory }
     }
@@ -41,6 +41,18 @@ impl AllocationBounds {
             return Err(Error::setting("least memory", "above 0", self.memory.low()));
         }
         Ok(())
+    }
+
+    /// The bounds as a policy file carries them.
+    pub fn fields(&self) -> Vec<BoundField> {
+        let field =
+            |dimension: &str, low, high| BoundField { dimension: dimension.to_owned(), low, high };
+        let Self { replicas, cpu, memory } = self;
+        vec![
+            field("replicas", replicas.low().into(), replicas.high().into()),
+            field("CPU in millicores", cpu.low().millicores(), cpu.high().millicores()),
+            field("memory in bytes", memory.low().bytes(), memory.high().bytes()),
+        ]
     }
 
     /// Whether every dimension lies inside.

@@ -1,69 +1,107 @@
-//! Amounts of what an allocation is made of, for reasons and messages.
+//! Dimensions of settings, and amounts in them, for reasons and messages.
 
 use std::fmt;
 
 use homeostat_core::{Bytes, Millicores};
 
-/// What an allocation is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Dimension {
-    /// Number of replicas.
-    Replicas,
-    /// CPU of each.
-    Cpu,
-    /// Memory of each.
-    Memory,
+/// One dimension of a setting, with how its amounts are written for people. Dimensions are equal
+/// if their names are.
+#[derive(Debug, Clone, Copy)]
+pub struct Dimension {
+    /// Its name.
+    pub name: &'static str,
+    /// An amount by itself: `125m`.
+    pub quantity: fn(u64) -> String,
+    /// An amount with what it is of: `125m CPU`.
+    pub phrase: fn(u64) -> String,
 }
 
-/// Some of one dimension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
+impl Dimension {
     /// Number of replicas.
-    Replicas(u32),
-    /// CPU of each.
-    Cpu(Millicores),
-    /// Memory of each.
-    Memory(Bytes),
+    pub const REPLICAS: Self = Self {
+        name: "replicas",
+        quantity: |replicas| replicas.to_string(),
+        phrase: |replicas| match replicas {
+            1 => "1 replica".to_owned(),
+            replicas => format!("{replicas} replicas"),
+        },
+    };
+    /// CPU of each replica, in millicores.
+    pub const CPU: Self = Self {
+        name: "CPU",
+        quantity: |millicores| Millicores::new(millicores).to_string(),
+        phrase: |millicores| format!("{} CPU", Millicores::new(millicores)),
+    };
+    /// Memory of each replica, in bytes.
+    pub const MEMORY: Self = Self {
+        name: "memory",
+        quantity: in_units,
+        phrase: |bytes| format!("{} memory", in_units(bytes)),
+    };
+
+    /// An amount of it.
+    pub const fn of(self, value: u64) -> Amount {
+        Amount { dimension: self, value }
+    }
 }
+
+impl PartialEq for Dimension {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Dimension {}
 
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Replicas => "replicas",
-            Self::Cpu => "CPU",
-            Self::Memory => "memory",
-        })
+        f.write_str(self.name)
+    }
+}
+
+/// An amount in one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// Of what.
+    pub dimension: Dimension,
+    /// How much, in the dimension's base unit.
+    pub value: u64,
+}
+
+impl Amount {
+    /// A number of replicas.
+    pub const fn replicas(replicas: u32) -> Self {
+        Dimension::REPLICAS.of(replicas as u64)
+    }
+
+    /// CPU of a replica.
+    pub const fn cpu(cpu: Millicores) -> Self {
+        Dimension::CPU.of(cpu.millicores())
+    }
+
+    /// Memory of a replica.
+    pub const fn memory(memory: Bytes) -> Self {
+        Dimension::MEMORY.of(memory.bytes())
+    }
+
+    /// The amount without what it is of, where that was just said.
+    pub(crate) fn quantity(&self) -> String {
+        (self.dimension.quantity)(self.value)
     }
 }
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Replicas(1) => write!(f, "1 replica"),
-            Self::Replicas(replicas) => write!(f, "{replicas} replicas"),
-            Self::Cpu(_) => write!(f, "{} CPU", self.quantity()),
-            Self::Memory(_) => write!(f, "{} memory", self.quantity()),
-        }
+        f.write_str(&(self.dimension.phrase)(self.value))
     }
 }
 
-impl Amount {
-    /// The amount without what it is of, where that was just said.
-    pub(crate) fn quantity(&self) -> String {
-        match self {
-            Self::Replicas(replicas) => replicas.to_string(),
-            Self::Cpu(cpu) => cpu.to_string(),
-            Self::Memory(memory) => in_units(*memory),
-        }
-    }
-}
-
-/// Any number of bytes in the unit that people read, to a tenth.
-fn in_units(memory: Bytes) -> String {
+/// Bytes in the largest unit that gives at least one, to a tenth.
+fn in_units(bytes: u64) -> String {
     const UNITS: [(u32, &str); 5] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi")];
-    let unit = UNITS.into_iter().find(|(power, _)| memory.bytes() >> power > 0);
-    let Some((power, suffix)) = unit else { return memory.to_string() };
-    let tenths = (memory.bytes() as f64 / (1_u64 << power) as f64 * 10.0).round();
+    let unit = UNITS.into_iter().find(|(power, _)| bytes >> power > 0);
+    let Some((power, suffix)) = unit else { return Bytes::new(bytes).to_string() };
+    let tenths = (bytes as f64 / (1_u64 << power) as f64 * 10.0).round();
     format!("{}{suffix}", tenths / 10.0)
 }
 
@@ -74,13 +112,13 @@ mod tests {
     #[test]
     fn amounts_read_like_people_write_them() {
         let check = |amount: Amount, expect: &str| assert_eq!(amount.to_string(), expect);
-        check(Amount::Replicas(1), "1 replica");
-        check(Amount::Cpu(Millicores::new(125)), "125m CPU");
-        check(Amount::Memory(Bytes::from_mib(64)), "64Mi memory");
-        check(Amount::Memory(Bytes::new(109_814_791)), "104.7Mi memory");
-        check(Amount::Memory(Bytes::new(1000)), "1000 memory");
-        check(Amount::Memory(Bytes::from_mib(1331)), "1.3Gi memory");
-        check(Amount::Memory(Bytes::from_mib(4096)), "4Gi memory");
-        check(Amount::Memory(Bytes::from_mib(3_339_629_376)), "3.1Pi memory");
+        check(Amount::replicas(1), "1 replica");
+        check(Amount::cpu(Millicores::new(125)), "125m CPU");
+        check(Amount::memory(Bytes::from_mib(64)), "64Mi memory");
+        check(Amount::memory(Bytes::new(109_814_791)), "104.7Mi memory");
+        check(Amount::memory(Bytes::new(1000)), "1000 memory");
+        check(Amount::memory(Bytes::from_mib(1331)), "1.3Gi memory");
+        check(Amount::memory(Bytes::from_mib(4096)), "4Gi memory");
+        check(Amount::memory(Bytes::from_mib(3_339_629_376)), "3.1Pi memory");
     }
 }

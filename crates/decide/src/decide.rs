@@ -1,30 +1,71 @@
 //! The one path from an observation to a decision.
 
-use crate::{Decision, GuardrailMemory, Guardrails, Observation, Policy, Reason};
+use crate::guards::{Admission, Situation};
+use crate::{Decision, Domain, GuardReason, Guards, Observe, Policy, Propose};
 
-/// Asks the policy, refuses what is not a number, bounds the rest, and says why.
+/// Asks the policy, refuses what is not a number, runs every guard, and says why.
 ///
-/// A refused proposal keeps what the target has, moved inside the bounds if it lies outside,
-/// and is counted in `memory`. The caller carries the decision out; the guardrails count it
-/// as done.
-pub fn decide(
-    policy: &mut dyn Policy,
-    guardrails: &Guardrails,
-    memory: &mut GuardrailMemory,
-    obs: &Observation,
-) -> Decision {
-    let proposal = policy.propose(obs);
-    let from = obs.allocation;
-    let proposed = proposal.allocation();
-    let mut reasons = proposal.reasons;
-    let proposed = proposed.unwrap_or_else(|refusal| {
-        memory.count_refusal();
-        reasons.push(refusal);
-        from
-    });
+/// The result is what the caller carries out: nothing changes a decision afterwards, and a
+/// [`Plant`](crate::Plant) accepts nothing else. A refused proposal, and one that was never asked
+/// for because metrics are stale, keeps what the target has; guards still apply, so that a target
+/// outside its bounds comes inside.
+///
+/// ```
+/// use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
+/// use homeostat_decide::{
+///     Allocation, AllocationBounds, Guards, Observation, PolicyConfig, ReplicaSample, decide,
+/// };
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let allocation =
+///     Allocation { replicas: 2, cpu: Millicores::new(500), memory: Bytes::from_mib(256) };
+/// let busy = ReplicaSample { cpu_cores: Some(0.9), ..ReplicaSample::ready(SimTime::ZERO) };
+/// let obs = Observation {
+///     replicas: vec![busy.clone(), busy],
+///     ..Observation::new(
+///         SimTime::ZERO + SimDuration::from_secs(600),
+///         allocation,
+///         Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(250))?,
+///     )
+/// };
+/// let bounds = AllocationBounds {
+///     replicas: Bounds::try_new(1, 3)?,
+///     cpu: Bounds::try_new(Millicores::new(100), Millicores::new(2000))?,
+///     memory: Bounds::try_new(Bytes::from_mib(64), Bytes::from_mib(1024))?,
+/// };
+/// let mut hpa = PolicyConfig::by_name("hpa")?.build()?;
+/// let mut guards = Guards::bounds_only(bounds)?;
+/// let decision = decide(hpa.as_mut(), &mut guards, &obs);
+/// assert_eq!((decision.proposed().replicas, decision.applied().replicas), (5, 3));
+/// println!("{decision}");
+/// # Ok(())
+/// # }
+/// ```
+pub fn decide<D: Domain>(
+    policy: &mut dyn Policy<D>,
+    guards: &mut Guards<D>,
+    obs: &D::Observation,
+) -> Decision<D> {
+    let from = obs.setting();
+    let (proposed, mut reasons) = match guards.admit(obs) {
+        Admission::Ask => {
+            let proposal = policy.propose(obs);
+            let proposed = proposal.setting();
+            let mut reasons = proposal.into_reasons();
+            let proposed = proposed.unwrap_or_else(|refusal| {
+                guards.count_refusal();
+                reasons.push(refusal.into());
+                from
+            });
+            (proposed, reasons)
+        }
+        Admission::Hold(reason) => (from, vec![reason.into()]),
+    };
     if reasons.is_empty() {
-        reasons.push(Reason::Unexplained);
+        reasons.push(GuardReason::Unexplained.into());
     }
-    let applied = guardrails.apply(memory, obs.now, &from, &proposed, &mut reasons);
-    Decision { at: obs.now, from, proposed, applied, reasons }
+    let bounds = guards.bounds().clone();
+    let situation = Situation::new(obs, proposed, &bounds);
+    let applied = guards.apply(&situation, &mut reasons);
+    Decision::new(obs.now(), from, proposed, applied, reasons)
 }

@@ -21,6 +21,20 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
+    /// Features or actions that this version does not know.
+    #[error("the schema {id} cannot be served: {problem}")]
+    Schema {
+        /// The schema's id.
+        id: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A plant that cannot be made, or a decision that it cannot carry out.
+    #[error("{reason}")]
+    Plant {
+        /// Why, and the way out.
+        reason: String,
+    },
     /// A checkpoint that no histogram could have written.
     #[error("histogram checkpoint {what}: got {value}")]
     Checkpoint {
@@ -35,6 +49,16 @@ impl Error {
     /// Refuses a setting.
     pub(crate) fn setting(setting: &'static str, need: &'static str, value: impl ToString) -> Self {
         Self::Setting { setting, need, value: value.to_string() }
+    }
+
+    /// What went wrong in a plant.
+    pub fn plant(reason: impl std::fmt::Display) -> Self {
+        Self::Plant { reason: reason.to_string() }
+    }
+
+    /// Refuses a schema.
+    pub(crate) fn schema(id: &str, problem: &str) -> Self {
+        Self::Schema { id: id.to_owned(), problem: problem.to_owned() }
     }
 
     /// Refuses a number that is not finite and above zero.

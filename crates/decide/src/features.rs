@@ -1,7 +1,7 @@
 //! The state of Table 4.1 of the dissertation as numbers for a network. A simulated and a
 //! deployed policy are fed by this one encoder.
 
-use homeostat_core::{Bounds, Persist, Result, Snapshot};
+use homeostat_core::{Bounds, FeatureField, FeatureSchema, Persist, Result, Snapshot};
 
 use crate::{AllocationBounds, Observation, ReplicaSample};
 
@@ -24,6 +24,26 @@ impl Features {
     pub const RANGES: [(f32, f32); Self::COUNT] =
         [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0)];
 
+    /// What the encoder makes of an observation.
+    pub fn schema() -> FeatureSchema {
+        let meanings = [
+            "SLO preservation: the SLO's threshold over measured latency, 1 while it is met",
+            "CPU used over CPU given, mean of the replicas",
+            "memory used over the limit, mean of the replicas",
+            "change of the arrival rate over the larger of both",
+            "CPU of a replica between its bounds",
+            "memory limit of a replica between its bounds",
+            "number of replicas between its bounds",
+        ];
+        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES);
+        let fields = fields.map(|((name, meaning), range)| FeatureField::new(name, meaning, range));
+        FeatureSchema {
+            id: "pods/utilization-v1".to_owned(),
+            features: fields.collect(),
+            history: 1,
+        }
+    }
+
     /// An encoder that has seen nothing. The bounds are those the allocations are measured
     /// against.
     pub fn new(bounds: AllocationBounds) -> Self {
@@ -33,11 +53,6 @@ impl Features {
     /// Measures allocations against other bounds from now on.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         self.bounds = bounds;
-    }
-
-    /// The bounds that limits and concurrency are normalised by.
-    pub fn bounds(&self) -> &AllocationBounds {
-        &self.bounds
     }
 
     /// The features of an observation, each inside its range whatever the observation holds.

@@ -1,6 +1,7 @@
-//! From an observation to a decision: the one path that the simulator, `replay` and the
-//! operator share. A [`Policy`] proposes, [`Guardrails`] bound what it proposes, and the
-//! [`Decision`] keeps both with the reasons in words.
+//! From an observation to a decision: the one path that training, the simulators, `replay` and
+//! the operator share. A [`Policy`] proposes, [`Guards`] limit what it proposes, the [`Decision`]
+//! keeps both with the reasons, and a [`Plant`] carries it out. All of it is generic over a control
+//! [`Domain`]: what is observed, what can be set, and what bounds it. [`PodScaling`] is the first.
 //!
 //! The policies here are the ones people run or publish: Kubernetes' horizontal and vertical
 //! pod autoscalers (and both at once), Knative's, ENSURE, AIMD, and no scaling at all. A
@@ -15,11 +16,14 @@ mod allocation_bounds;
 mod amount;
 mod decide;
 mod decision;
+mod domain;
 mod error;
 mod features;
-mod guardrail_memory;
-mod guardrails;
+mod guards;
 mod observation;
+mod plant;
+mod pod_interface;
+mod pod_scaling;
 mod policies;
 mod policy;
 mod policy_config;
@@ -28,6 +32,7 @@ mod replica_key;
 mod reward;
 mod scaling_action;
 mod set_points;
+mod simulated_plant;
 mod snapshot_records;
 mod staffing;
 mod stage_features;
@@ -37,22 +42,31 @@ pub use allocation_bounds::AllocationBounds;
 pub use amount::{Amount, Dimension};
 pub use decide::decide;
 pub use decision::Decision;
+pub use domain::{Domain, MetricsStatus, Observe, Propose, Setting, SettingBounds, SloStatus};
 pub use error::{Error, Result};
 pub use features::Features;
-pub use guardrail_memory::GuardrailMemory;
-pub use guardrails::{Guardrails, GuardrailsConfig, RateLimit, ReplicaStep, Step};
-pub use observation::{Allocation, Observation, ReplicaSample};
-pub use policies::{
-    Aimd, AimdConfig, DecayingCheckpoint, DecayingHistogram, Ensure, EnsureConfig, FillConfig,
-    Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig, HpaMetric, HpaVpa,
-    HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ObjectiveKind, ReliefConfig, ScalingBehavior,
-    ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig,
-    UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+pub use guards::{
+    Admission, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Guard, GuardReason, Guards,
+    GuardsConfig, MetricsTrust, Pause, RateLimitConfig, Share, Situation, StepLimit, StepSize,
 };
-pub use policy::{Policy, Proposal};
+pub use observation::{Allocation, Observation, ReplicaSample};
+pub use plant::Plant;
+pub use pod_interface::{PodInterface, TEAM_SUFFIX};
+pub use pod_scaling::PodScaling;
+pub use policies::{
+    Aimd, AimdConfig, BurstResponseConfig, DecayingCheckpoint, DecayingHistogram, Ensure,
+    EnsureConfig, Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig,
+    HpaMetric, HpaVpa, HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ObjectiveKind,
+    ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst,
+    ShortFirstConfig, TargetUtilizationConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+};
+pub use policy::{Policy, Prepared, Proposal};
 pub use policy_config::PolicyConfig;
 pub use reason::Reason;
 pub use reward::RewardPreset;
-pub use scaling_action::{Illegal, ScalingAction};
+pub use scaling_action::ScalingAction;
 pub use set_points::{ServiceTime, SetPoint, SetPoints};
+pub use simulated_plant::{
+    PlantSimulator, PlantSource, ScaledBy, SimulatedPlant, TargetTotals, TargetWindow,
+};
 pub use stage_features::{EndToEnd, StageFeatures};

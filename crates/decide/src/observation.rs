@@ -5,6 +5,8 @@ use std::fmt;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime, Slo};
 
+use crate::{MetricsStatus, ServiceTime, SloStatus};
+
 /// What a target is given: a number of replicas, each of the same size.
 ///
 /// CPU is a weight, as `cpu.shares` and Kubernetes' requests are: 1024 shares are one core's
@@ -54,9 +56,44 @@ pub struct Observation {
     /// Answers to the controller's own queries, in the order in which it was given them; none
     /// where one is missing.
     pub queries: Vec<Option<f64>>,
+    /// What replicas really have, mean over them, while they are being changed one by one; none if
+    /// that is the allocation.
+    pub measured: Option<Allocation>,
+    /// Whether the SLO is met, where that takes more than the latency; none if it does not.
+    pub slo_status: Option<SloStatus>,
+    /// Which figures could be had.
+    pub metrics: MetricsStatus,
+    /// What a request takes when the target is alone, where it was profiled; else it is estimated
+    /// from usage and arrivals.
+    pub service_time: Option<ServiceTime>,
+    /// The other members of its team as features, for policies that read them; else empty.
+    pub team: Vec<f32>,
 }
 
 impl Observation {
+    /// An observation of a target that had nothing to do.
+    pub fn new(now: SimTime, allocation: Allocation, slo: Slo) -> Self {
+        Self {
+            now,
+            window: SimDuration::from_secs(15),
+            allocation,
+            slo,
+            isolated_latency: slo.threshold(),
+            latency: None,
+            arrivals_per_s: 0.0,
+            concurrency: 0.0,
+            waiting: 0,
+            oom_kills: 0,
+            replicas: Vec::new(),
+            queries: Vec::new(),
+            measured: None,
+            slo_status: None,
+            metrics: MetricsStatus::Complete,
+            service_time: None,
+            team: Vec::new(),
+        }
+    }
+
     /// Replicas that serve requests.
     pub fn serving(&self) -> u32 {
         self.replicas.iter().filter(|replica| replica.is_ready).count() as u32
@@ -81,6 +118,15 @@ impl Observation {
     /// Cores that a serving replica uses on average; none if no figure is known.
     pub fn mean_cpu_cores(&self) -> Option<f64> {
         mean(self.serving_cpu().map(|(used, _)| used))
+    }
+
+    /// CPU time of a request: cores that serving replicas use over requests that arrive; none if
+    /// either is not known.
+    pub(crate) fn cpu_of_a_request(&self) -> Option<SimDuration> {
+        let cores: f64 = self.serving_cpu().map(|(used, _)| used).sum();
+        let is_known = self.arrivals_per_s.is_finite() && self.arrivals_per_s > 0.0;
+        let seconds = is_known.then(|| cores / self.arrivals_per_s)?;
+        SimDuration::from_seconds(seconds).ok().filter(|cpu| *cpu > SimDuration::ZERO)
     }
 
     /// Whether every replica requests CPU.
@@ -120,4 +166,18 @@ pub struct ReplicaSample {
     pub cpu_cores: Option<f64>,
     /// Memory it used at most in the window; none if the figure is missing.
     pub memory: Option<Bytes>,
+}
+
+impl ReplicaSample {
+    /// A replica that serves, without figures.
+    pub fn ready(started: SimTime) -> Self {
+        Self {
+            started,
+            is_ready: true,
+            served_throughout: None,
+            cpu_request: None,
+            cpu_cores: None,
+            memory: None,
+        }
+    }
 }

@@ -1,23 +1,23 @@
 //! Who proposes, and what a proposal is.
 
-use homeostat_core::{Bytes, Millicores, Persist};
+use homeostat_core::{Persist, Snapshot};
 
-use crate::{Allocation, Dimension, Observation, Reason};
+use crate::{Allocation, Domain, Observe, PodScaling, Propose, Reason};
 
-/// A rule or a network that proposes allocations. A proposal depends on the observation and
+/// A rule or a network that proposes settings. A proposal depends on the observation and
 /// on what the policy has saved of earlier ones, and on nothing else.
 ///
 /// [`Persist`] covers what is remembered, not the settings: a policy is restored into one
 /// that was built from the same settings.
-pub trait Policy: Persist + Send {
+pub trait Policy<D: Domain = PodScaling>: Persist + Send {
     /// Its name, as [`PolicyConfig::by_name`](crate::PolicyConfig::by_name) knows it.
     fn name(&self) -> &str;
 
     /// What the target should be given. Called once per observation, in the order of time.
-    fn propose(&mut self, obs: &Observation) -> Proposal;
+    fn propose(&mut self, obs: &D::Observation) -> D::Proposal;
 }
 
-/// Plain numbers, so that a broken policy can be told from a working one:
+/// What a policy asks for in pod scaling: plain numbers, so that a broken policy can be told from a working one:
 /// [`decide`](crate::decide()) refuses what is negative or not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
@@ -34,12 +34,7 @@ pub struct Proposal {
 impl Proposal {
     /// The given allocation, without a reason yet.
     pub fn keep(allocation: &Allocation) -> Self {
-        Self {
-            replicas: f64::from(allocation.replicas),
-            cpu_cores: allocation.cpu.cores(),
-            memory_bytes: allocation.memory.bytes() as f64,
-            reasons: Vec::new(),
-        }
+        <Self as Propose>::keep(allocation)
     }
 
     /// Adds a reason.
@@ -47,21 +42,38 @@ impl Proposal {
         self.reasons.push(reason);
         self
     }
+}
 
-    /// The proposal in units, or why it is refused. What is finite but too large for its unit
-    /// becomes the largest value: the guardrails bound it anyway.
-    pub(crate) fn allocation(&self) -> Result<Allocation, Reason> {
-        let whole = |dimension, value: f64, scale: f64| {
-            if !value.is_finite() || value < 0.0 {
-                return Err(Reason::Refused { dimension, value });
-            }
-            Ok((value * scale).round() as u64)
-        };
-        let replicas = whole(Dimension::Replicas, self.replicas, 1.0)?;
-        Ok(Allocation {
-            replicas: u32::try_from(replicas).unwrap_or(u32::MAX),
-            cpu: Millicores::new(whole(Dimension::Cpu, self.cpu_cores, 1e3)?),
-            memory: Bytes::new(whole(Dimension::Memory, self.memory_bytes, 1.0)?),
-        })
+/// A policy whose proposal was made elsewhere: by a learner in training, or by a program at the
+/// other end of a connection. It is good for one decision.
+pub struct Prepared<D: Domain = PodScaling> {
+    proposal: Option<D::Proposal>,
+}
+
+impl<D: Domain> Prepared<D> {
+    /// Will propose this.
+    pub fn new(proposal: D::Proposal) -> Self {
+        Self { proposal: Some(proposal) }
+    }
+}
+
+impl<D: Domain> Policy<D> for Prepared<D>
+where
+    D::Proposal: Send,
+{
+    fn name(&self) -> &str {
+        "prepared"
+    }
+
+    fn propose(&mut self, obs: &D::Observation) -> D::Proposal {
+        self.proposal.take().unwrap_or_else(|| D::Proposal::keep(&obs.setting()))
+    }
+}
+
+impl<D: Domain> Persist for Prepared<D> {
+    fn save(&self, _name: &str, _out: &mut Snapshot) {}
+
+    fn load(&mut self, _name: &str, _from: &Snapshot) -> homeostat_core::Result<()> {
+        Ok(())
     }
 }

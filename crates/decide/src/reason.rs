@@ -4,13 +4,13 @@ use std::fmt;
 
 use homeostat_core::{Fraction, SimDuration, Slo};
 
-use crate::{Amount, Dimension, HpaMetric, ScalingAction, SetPoint};
+use crate::{Amount, GuardReason, HpaMetric, ScalingAction, SetPoint};
 
 /// One reason of a [`Decision`](crate::Decision).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
-    /// The policy said nothing.
-    Unexplained,
+    /// A guard's.
+    Guard(GuardReason),
     /// A policy that never moves.
     Fixed,
     /// There was nothing to measure latency of.
@@ -21,11 +21,6 @@ pub enum Reason {
     TelemetryMissing {
         /// Which figure.
         figure: &'static str,
-    },
-    /// Figures are missing or cannot be believed, and nothing is done for a while.
-    NotBelieved {
-        /// For how long still, unless they come back.
-        remaining: SimDuration,
     },
     /// Latency at the objective's percentile against the objective.
     Latency {
@@ -120,12 +115,12 @@ pub enum Reason {
         kills: u32,
     },
     /// How full replicas may be, as the objective allows or as it was set.
-    Fill {
+    TargetUtilization {
         /// CPU use as a part of the request.
         level: Fraction,
     },
     /// The objective breaks: more replicas at once, before use can tell how many.
-    Relief {
+    BurstResponse {
         /// Replicas it asks for.
         replicas: u32,
     },
@@ -228,49 +223,21 @@ pub enum Reason {
         /// The action.
         action: ScalingAction,
     },
+    /// What a learned policy was shown.
+    Features {
+        /// Their names.
+        names: std::sync::Arc<[String]>,
+        /// Their values, in the same order.
+        values: Vec<f32>,
+    },
+    /// Agents act one at a time, and another one acts in this window.
+    NotItsTurn,
     /// A learner asked for exactly this.
     Asked,
     /// A learned policy named what it wants.
     SetPoint {
         /// What.
         action: SetPoint,
-    },
-    /// A proposed number was negative or not a number.
-    Refused {
-        /// Of which dimension.
-        dimension: Dimension,
-        /// The number.
-        value: f64,
-    },
-    /// Cut down to the upper bound.
-    AtMost(Amount),
-    /// Raised to the lower bound.
-    AtLeast(Amount),
-    /// A step up was shortened.
-    StepUpLimited {
-        /// The largest step.
-        most: Amount,
-    },
-    /// A step down was shortened.
-    StepDownLimited {
-        /// The largest step.
-        most: Amount,
-    },
-    /// A dimension is held because it moved a moment ago.
-    CoolDown {
-        /// Which.
-        dimension: Dimension,
-        /// For how long still.
-        remaining: SimDuration,
-    },
-    /// Everything is held because too much was changed lately.
-    RateLimited {
-        /// Changes allowed.
-        changes: u32,
-        /// In this time.
-        per: SimDuration,
-        /// For how long still.
-        remaining: SimDuration,
     },
 }
 
@@ -284,21 +251,20 @@ impl Reason {
     }
 }
 
+impl From<GuardReason> for Reason {
+    fn from(reason: GuardReason) -> Self {
+        Self::Guard(reason)
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unexplained => write!(f, "the policy gave no reason"),
+            Self::Guard(reason) => reason.fmt(f),
             Self::Fixed => write!(f, "fixed allocation"),
             Self::NoRequests => write!(f, "no latency was measured in this window"),
             Self::NoObjective => write!(f, "no objective is set, so use alone decides"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
-            Self::NotBelieved { remaining } => {
-                write!(
-                    f,
-                    "held: not all figures can be believed, for another {}",
-                    Short(*remaining)
-                )
-            }
             Self::Latency { latency, slo } => {
                 let side = if *latency > slo.threshold() { "over" } else { "within" };
                 let percent = slo.percentile().percent();
@@ -306,7 +272,7 @@ impl fmt::Display for Reason {
                 write!(f, "p{percent} {latency} is {side} the objective of {objective}")
             }
             Self::MetricAsks { metric, measured, replicas } => {
-                write!(f, "{} asks for {}", metric.against(*measured), Amount::Replicas(*replicas))
+                write!(f, "{} asks for {}", metric.against(*measured), Amount::replicas(*replicas))
             }
             Self::WithinTolerance { metric, measured, tolerance } => {
                 write!(f, "{}: within {tolerance} of it, near enough", metric.against(*measured))
@@ -330,17 +296,17 @@ impl fmt::Display for Reason {
             Self::Stabilized { recommended, replicas, window } => write!(
                 f,
                 "{replicas} instead of {}: the stabilisation window of {} holds",
-                Amount::Replicas(*recommended),
+                Amount::replicas(*recommended),
                 Short(*window)
             ),
             Self::ScalingRate { replicas } => {
-                write!(f, "scaling rate allows {} now", Amount::Replicas(*replicas))
+                write!(f, "scaling rate allows {} now", Amount::replicas(*replicas))
             }
             Self::OwnLimit { replicas } => {
                 write!(
                     f,
                     "limited to {} by its own minimum or maximum",
-                    Amount::Replicas(*replicas)
+                    Amount::replicas(*replicas)
                 )
             }
             Self::Recommendation { target, lower, upper } => {
@@ -365,18 +331,18 @@ impl fmt::Display for Reason {
             ),
             Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
-            Self::Fill { level } => {
+            Self::TargetUtilization { level } => {
                 write!(f, "replicas should use {level} of the CPU that they request")
             }
-            Self::Relief { replicas } => {
-                let replicas = Amount::Replicas(*replicas);
+            Self::BurstResponse { replicas } => {
+                let replicas = Amount::replicas(*replicas);
                 write!(f, "the objective breaks, which asks for {replicas} at once")
             }
             Self::NotWhileBroken => {
                 write!(f, "held: nothing goes down while the objective is broken")
             }
             Self::SizedAtLimit { replicas, size } => {
-                let replicas = Amount::Replicas(*replicas);
+                let replicas = Amount::replicas(*replicas);
                 write!(f, "at the limit of {replicas} their size changes: {size} each")
             }
             Self::FirstSize { size } => {
@@ -393,21 +359,21 @@ impl fmt::Display for Reason {
                 f,
                 "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \
                  asks for {}",
-                Amount::Replicas(*replicas)
+                Amount::replicas(*replicas)
             ),
             Self::Panicking { replicas } => {
-                write!(f, "panic mode: at least {}", Amount::Replicas(*replicas))
+                write!(f, "panic mode: at least {}", Amount::replicas(*replicas))
             }
             Self::ScaleDownDelayed { replicas, delay } => {
-                let replicas = Amount::Replicas(*replicas);
+                let replicas = Amount::replicas(*replicas);
                 write!(f, "held at {replicas}: scale-down is delayed by {}", Short(*delay))
             }
             Self::Staffing { load, spare, replicas } => {
-                let replicas = Amount::Replicas(*replicas);
+                let replicas = Amount::replicas(*replicas);
                 write!(f, "load {load:.2} and a spare of {spare} roots need {replicas}")
             }
             Self::NeededRecently { replicas } => {
-                write!(f, "held at {}: needed a moment ago", Amount::Replicas(*replicas))
+                write!(f, "held at {}: needed a moment ago", Amount::replicas(*replicas))
             }
             Self::Degradation { latency, isolated, threshold } => {
                 let ratio = latency.seconds() / isolated.seconds().max(f64::MIN_POSITIVE);
@@ -423,29 +389,23 @@ impl fmt::Display for Reason {
                 write!(f, "held: comfortable for {calm} of {needed} observations")
             }
             Self::Action { action } => write!(f, "action: {action}"),
+            Self::Features { names, values } => {
+                f.write_str("the policy read")?;
+                for (place, (name, value)) in names.iter().zip(values).enumerate() {
+                    write!(f, "{} {name} {value:.2}", if place == 0 { "" } else { "," })?;
+                }
+                Ok(())
+            }
+            Self::NotItsTurn => f.write_str("held: another agent acts in this window"),
             Self::Asked => f.write_str("the learner asked for it"),
             Self::SetPoint { action } => write!(f, "set-point: {action}"),
-            Self::Refused { dimension, value } => {
-                write!(f, "refused: {value} is no amount of {dimension}")
-            }
-            Self::AtMost(amount) => write!(f, "clamped to at most {amount}"),
-            Self::AtLeast(amount) => write!(f, "clamped to at least {amount}"),
-            Self::StepUpLimited { most } => write!(f, "step up limited to {most}"),
-            Self::StepDownLimited { most } => write!(f, "step down limited to {most}"),
-            Self::CoolDown { dimension, remaining } => {
-                write!(f, "held: {dimension} cool-down for another {}", Short(*remaining))
-            }
-            Self::RateLimited { changes, per, remaining } => {
-                let (per, remaining) = (Short(*per), Short(*remaining));
-                write!(f, "held: at most {changes} changes in {per}, for another {remaining}")
-            }
         }
     }
 }
 
 /// A duration with three digits or so, in the unit that people would use: nobody reads the
 /// nanoseconds of a p99, or an age of 61098 seconds.
-struct Short(SimDuration);
+pub(crate) struct Short(pub(crate) SimDuration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -475,6 +435,7 @@ impl fmt::Display for Short {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dimension;
     use homeostat_core::Bytes;
 
     #[test]
@@ -495,7 +456,7 @@ mod tests {
             "p99 3ms is within the objective of 640ms",
         );
         check(Reason::NoObjective, "no objective is set, so use alone decides");
-        let mib = |mib| Amount::Memory(Bytes::from_mib(mib));
+        let mib = |mib| Amount::memory(Bytes::from_mib(mib));
         check(
             Reason::Recommendation { target: mib(300), lower: mib(250), upper: Some(mib(1331)) },
             "past use asks for 300Mi memory; requests from 250Mi to 1.3Gi are left alone",
@@ -510,17 +471,18 @@ mod tests {
             Reason::LifetimeOver { age, difference: 0.42 },
             "the oldest replica is 17h old: time to correct requests that are 42% off",
         );
-        check(Reason::AtMost(Amount::Replicas(12)), "clamped to at most 12 replicas");
+        check(GuardReason::AtMost(Amount::replicas(12)).into(), "clamped to at most 12 replicas");
         check(
-            Reason::AtLeast(Amount::Memory(Bytes::from_mib(64))),
+            GuardReason::AtLeast(Amount::memory(Bytes::from_mib(64))).into(),
             "clamped to at least 64Mi memory",
         );
+        let remaining = SimDuration::from_secs(40);
         check(
-            Reason::CoolDown { dimension: Dimension::Cpu, remaining: SimDuration::from_secs(40) },
+            GuardReason::CoolDown { dimension: Dimension::CPU, remaining }.into(),
             "held: CPU cool-down for another 40s",
         );
         check(
-            Reason::Refused { dimension: Dimension::Replicas, value: f64::NAN },
+            GuardReason::Refused { dimension: Dimension::REPLICAS, value: f64::NAN }.into(),
             "refused: NaN is no amount of replicas",
         );
         check(

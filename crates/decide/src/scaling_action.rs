@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use homeostat_core::{Bytes, Millicores};
+use homeostat_core::{ActionField, ActionSchema, Bytes, Millicores};
 
-use crate::{Allocation, AllocationBounds, Amount};
+use crate::{Allocation, Proposal, Reason, RewardPreset};
 
 /// One action of a learned policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,20 +25,6 @@ pub enum ScalingAction {
     ReplicasDown,
 }
 
-/// Why an action cannot be carried out. The allocation stays as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Illegal {
-    /// The action would leave the bounds.
-    #[error("one step further than {at} leaves the bounds")]
-    OutsideBounds {
-        /// What the target has of it.
-        at: Amount,
-    },
-    /// Without replicas there is nothing to resize or remove.
-    #[error("there is no replica to scale")]
-    NoReplicas,
-}
-
 impl ScalingAction {
     /// Every action, in the order of its index.
     pub const ALL: [Self; 7] = [
@@ -56,6 +42,16 @@ impl ScalingAction {
     /// default limit.
     pub const MEMORY_STEP: Bytes = Bytes::from_mib(64);
 
+    /// What the choices of an action stand for.
+    pub fn schema() -> ActionSchema {
+        let choices = Self::ALL.map(|action| action.to_string());
+        let meaning = "one step of one dimension: 125 millicores, 64 MiB or one replica";
+        ActionSchema {
+            id: "pods/steps-v1".to_owned(),
+            parts: vec![ActionField::choice("step", meaning, choices)],
+        }
+    }
+
     /// The action with this index.
     pub fn from_index(index: usize) -> Option<Self> {
         Self::ALL.get(index).copied()
@@ -66,44 +62,38 @@ impl ScalingAction {
         self as usize
     }
 
-    /// The allocation after the action. An illegal action changes nothing: the caller keeps
-    /// the allocation and may count a penalty (Section 4.3.1).
-    pub fn apply(
-        self,
-        allocation: &Allocation,
-        bounds: &AllocationBounds,
-    ) -> Result<Allocation, Illegal> {
-        if allocation.replicas == 0 && !matches!(self, Self::Hold | Self::ReplicasUp) {
-            return Err(Illegal::NoReplicas);
+    /// The allocation that the action asks for; none without a replica to resize or remove. Bounds
+    /// are the guards' business.
+    pub fn target(self, from: &Allocation) -> Option<Allocation> {
+        let &Allocation { replicas, cpu, memory } = from;
+        if replicas == 0 && !matches!(self, Self::Hold | Self::ReplicasUp) {
+            return None;
         }
-        let &Allocation { replicas, cpu, memory } = allocation;
-        let mut next = *allocation;
-        // Saturation at zero cannot hide an illegal step: the bounds start above zero.
-        let (is_inside, at) = match self {
-            Self::Hold => return Ok(next),
-            Self::CpuUp | Self::CpuDown => {
-                next.cpu = match self {
-                    Self::CpuUp => cpu + Self::CPU_STEP,
-                    _ => cpu.saturating_sub(Self::CPU_STEP),
-                };
-                (bounds.cpu.contains(next.cpu), Amount::Cpu(cpu))
+        Some(match self {
+            Self::Hold => *from,
+            Self::CpuUp => Allocation { cpu: cpu + Self::CPU_STEP, ..*from },
+            Self::CpuDown => Allocation { cpu: cpu.saturating_sub(Self::CPU_STEP), ..*from },
+            Self::MemoryUp => Allocation { memory: memory + Self::MEMORY_STEP, ..*from },
+            Self::MemoryDown => {
+                Allocation { memory: memory.saturating_sub(Self::MEMORY_STEP), ..*from }
             }
-            Self::MemoryUp | Self::MemoryDown => {
-                next.memory = match self {
-                    Self::MemoryUp => memory + Self::MEMORY_STEP,
-                    _ => memory.saturating_sub(Self::MEMORY_STEP),
-                };
-                (bounds.memory.contains(next.memory), Amount::Memory(memory))
-            }
-            Self::ReplicasUp | Self::ReplicasDown => {
-                next.replicas = match self {
-                    Self::ReplicasUp => replicas.saturating_add(1),
-                    _ => replicas - 1,
-                };
-                (bounds.replicas.contains(next.replicas), Amount::Replicas(replicas))
-            }
-        };
-        if is_inside { Ok(next) } else { Err(Illegal::OutsideBounds { at }) }
+            Self::ReplicasUp => Allocation { replicas: replicas.saturating_add(1), ..*from },
+            Self::ReplicasDown => Allocation { replicas: replicas - 1, ..*from },
+        })
+    }
+
+    /// The action as a proposal.
+    pub fn propose(self, from: &Allocation) -> Proposal {
+        let wanted = self.target(from).unwrap_or(*from);
+        Proposal::keep(&wanted).because(Reason::Action { action: self })
+    }
+
+    /// What an agent pays for the action itself (Section 4.3.1): for an illegal one, and for one
+    /// that undoes the one before. An action is illegal if the target does not get what it asks
+    /// for: bounds, another guard, or the room on the nodes stand against it.
+    pub fn penalty(self, previous: Self, from: &Allocation, granted: &Allocation) -> f64 {
+        let is_illegal = self.target(from) != Some(*granted);
+        if is_illegal || self.opposes(previous) { RewardPreset::PENALTY } else { 0.0 }
     }
 
     /// Whether this undoes `previous`: the oscillation that Section 4.3.1 penalises.
@@ -137,15 +127,7 @@ impl fmt::Display for ScalingAction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homeostat_core::Bounds;
     use proptest::prelude::*;
-
-    fn bounds() -> AllocationBounds {
-        AllocationBounds::with_dissertation_cpu(
-            Bounds::try_new(0, 10).unwrap(),
-            Bounds::try_new(Bytes::from_mib(64), Bytes::from_mib(512)).unwrap(),
-        )
-    }
 
     fn allocation(replicas: u32, millicores: u64, mebibytes: u64) -> Allocation {
         Allocation {
@@ -158,7 +140,7 @@ mod tests {
     #[test]
     fn each_action_moves_one_dimension_by_one_step() {
         let check = |action: ScalingAction, expect| {
-            assert_eq!(action.apply(&allocation(3, 500, 256), &bounds()), Ok(expect), "{action}");
+            assert_eq!(action.target(&allocation(3, 500, 256)), Some(expect), "{action}");
         };
         check(ScalingAction::Hold, allocation(3, 500, 256));
         check(ScalingAction::CpuUp, allocation(3, 625, 256));
@@ -170,47 +152,41 @@ mod tests {
     }
 
     #[test]
-    fn steps_out_of_bounds_are_illegal() {
-        let check = |action: ScalingAction, at: Allocation| {
-            let error = action.apply(&at, &bounds()).unwrap_err();
-            assert!(matches!(error, Illegal::OutsideBounds { .. }), "{action} at {at}");
-        };
-        check(ScalingAction::CpuUp, allocation(1, 2000, 256));
-        check(ScalingAction::CpuDown, allocation(1, 125, 256));
-        check(ScalingAction::MemoryUp, allocation(1, 500, 512));
-        check(ScalingAction::MemoryDown, allocation(1, 500, 64));
-        check(ScalingAction::ReplicasUp, allocation(10, 500, 256));
+    fn without_replicas_only_hold_and_one_more_are_possible() {
+        let empty = allocation(0, 500, 256);
+        for action in ScalingAction::ALL {
+            let is_possible = action.target(&empty).is_some();
+            let expect = matches!(action, ScalingAction::Hold | ScalingAction::ReplicasUp);
+            assert_eq!(is_possible, expect, "{action}");
+        }
     }
 
     #[test]
-    fn with_no_replica_left_one_can_only_hold_or_add_one() {
-        let empty = allocation(0, 500, 256);
-        for action in ScalingAction::ALL {
-            let is_legal = action.apply(&empty, &bounds()).is_ok();
-            let expect = matches!(action, ScalingAction::Hold | ScalingAction::ReplicasUp);
-            assert_eq!(is_legal, expect, "{action}");
-        }
+    fn an_action_costs_if_it_is_not_granted_or_undoes_the_one_before() {
+        let from = allocation(3, 500, 256);
+        let check = |action: ScalingAction, previous, granted, expect| {
+            assert_eq!(action.penalty(previous, &from, &granted), expect, "{action}");
+        };
+        use ScalingAction::{CpuUp, Hold, ReplicasDown, ReplicasUp};
+        check(Hold, Hold, from, 0.0);
+        check(ReplicasUp, Hold, allocation(4, 500, 256), 0.0);
+        check(ReplicasUp, Hold, from, 1.0);
+        check(ReplicasUp, ReplicasDown, allocation(4, 500, 256), 1.0);
+        check(ReplicasUp, CpuUp, allocation(4, 500, 256), 0.0);
     }
 
     proptest! {
         #[test]
-        fn an_opposing_action_takes_the_other_one_back(
-            index in 0usize..7, replicas in 1u32..=10, steps in 1u64..=16, memory in 1u64..=8,
+        fn an_action_is_undone_by_exactly_its_opposite(
+            index in 0..ScalingAction::ALL.len(), other in 0..ScalingAction::ALL.len(),
+            replicas in 1_u32..9, steps in 2_u64..14, mebibytes in 2_u64..7,
         ) {
-            let before = allocation(replicas, steps * 125, memory * 64);
-            let action = ScalingAction::from_index(index).unwrap();
-            prop_assert_eq!(action.index(), index);
-            let Ok(after) = action.apply(&before, &bounds()) else { return Ok(()) };
-            prop_assert!(bounds().contains(&after));
-            for other in ScalingAction::ALL {
-                let undone = other.apply(&after, &bounds()) == Ok(before);
-                if other.opposes(action) {
-                    prop_assert!(undone);
-                    prop_assert!(action.opposes(other));
-                } else {
-                    prop_assert!(!undone || action == ScalingAction::Hold);
-                }
-            }
+            let before = allocation(replicas, steps * 125, mebibytes * 64);
+            let (action, other) = (ScalingAction::ALL[index], ScalingAction::ALL[other]);
+            let after = action.target(&before).expect("there are replicas");
+            let undone = other.target(&after) == Some(before);
+            let holds = action == ScalingAction::Hold && other == ScalingAction::Hold;
+            prop_assert_eq!(undone, other.opposes(action) || holds);
         }
     }
 }

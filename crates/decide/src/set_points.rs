@@ -7,7 +7,10 @@
 
 use std::fmt;
 
-use homeostat_core::{Millicores, Persist, Result, SimDuration, Snapshot};
+use homeostat_core::{
+    ActionField, ActionSchema, FeatureField, FeatureSchema, Millicores, Persist, Result,
+    SimDuration, Snapshot,
+};
 
 use crate::features::{arrival_change, preservation};
 use crate::staffing::Staffing;
@@ -70,18 +73,29 @@ impl fmt::Display for SetPoint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetPoints {
     bounds: AllocationBounds,
-    service: ServiceTime,
     staffing: Staffing,
     /// The last rate that was a number.
     arrivals_per_s: Option<f64>,
+    /// What a request takes, as last observed.
+    service: Option<ServiceTime>,
 }
 
 impl SetPoints {
     /// Number of features.
     pub const COUNT: usize = 10;
     /// Their names, in order.
-    pub const NAMES: [&str; Self::COUNT] =
-        ["SP", "AC", "load", "CPU time", "I/O part", "waiting", "crowding", "NC", "weight", "CPU"];
+    pub const NAMES: [&str; Self::COUNT] = [
+        "SP",
+        "AC",
+        "load",
+        "CPU time",
+        "I/O part",
+        "waiting",
+        "contention",
+        "NC",
+        "weight",
+        "CPU",
+    ];
     /// Least and most of each.
     pub const RANGES: [(f32, f32); Self::COUNT] = [
         (0.0, 1.0),
@@ -96,14 +110,61 @@ impl SetPoints {
         (0.0, 4.0),
     ];
 
-    /// A desk that has seen nothing.
-    pub fn new(bounds: AllocationBounds, service: ServiceTime) -> Self {
-        Self { bounds, service, staffing: Staffing::new(3), arrivals_per_s: None }
+    /// An encoder that has seen nothing. The number of replicas is measured against the bounds.
+    pub fn new(bounds: AllocationBounds) -> Self {
+        Self { bounds, staffing: Staffing::new(3), arrivals_per_s: None, service: None }
+    }
+
+    /// Measures the number of replicas against other bounds from now on.
+    pub fn set_bounds(&mut self, bounds: AllocationBounds) {
+        self.bounds = bounds;
+    }
+
+    /// What the encoder makes of an observation.
+    pub fn feature_schema() -> FeatureSchema {
+        let meanings = [
+            "SLO preservation: the SLO's threshold over measured latency, 1 while it is met",
+            "change of the arrival rate over the larger of both",
+            "offered load: requests in service if none waited, over 4",
+            "CPU time of a request: half the doublings of 250 ms",
+            "part of a request's time that needs no CPU",
+            "a third of the logarithm of 1 + requests that wait",
+            "contention: requests in the system over the offered load, halved",
+            "replicas over the most",
+            "CPU weight of a replica: half the doublings of 500 millicores",
+            "CPU demand of the load in cores, halved",
+        ];
+        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES);
+        let fields = fields.map(|((name, meaning), range)| FeatureField::new(name, meaning, range));
+        FeatureSchema {
+            id: "pods/load-and-contention-v1".to_owned(),
+            features: fields.collect(),
+            history: 1,
+        }
+    }
+
+    /// What the choices of an action stand for.
+    pub fn action_schema() -> ActionSchema {
+        let weights = SetPoint::WEIGHTS.map(|weight| weight.to_string());
+        let spares = SetPoint::SPARES.map(|spare| spare.to_string());
+        let spare = "replicas beyond the offered load, in square roots of it; fewer only once three \
+                     windows agree";
+        ActionSchema {
+            id: "pods/set-points-v1".to_owned(),
+            parts: vec![
+                ActionField::choice("weight", "CPU of each replica", weights),
+                ActionField::choice("spare", spare, spares),
+            ],
+        }
     }
 
     /// The features of an observation, each inside its range whatever the observation holds.
     pub fn observe(&mut self, obs: &Observation) -> [f32; Self::COUNT] {
-        let service = &self.service;
+        let estimated =
+            || Some(ServiceTime { cpu: obs.cpu_of_a_request()?, io: SimDuration::ZERO });
+        self.service = obs.service_time.or_else(estimated).or(self.service);
+        let alone = ServiceTime { cpu: obs.isolated_latency, io: SimDuration::ZERO };
+        let service = self.service.unwrap_or(alone);
         let arrivals = Some(obs.arrivals_per_s).filter(|rate| rate.is_finite() && *rate >= 0.0);
         let load = arrivals.unwrap_or(0.0) * service.total().seconds();
         let used = arrivals.unwrap_or(0.0) * service.cpu.seconds();
@@ -120,7 +181,7 @@ impl SetPoints {
             service.io.seconds() / total,
             // Requests that wait, on a scale where the first ones count most.
             (1.0 + obs.waiting as f64).ln() / 3.0,
-            // Requests inside over those there would be alone: 0.5 is no crowding at all.
+            // Requests inside over those there would be alone: 0.5 is no contention at all.
             obs.concurrency / load.max(0.5) / 2.0,
             // What it has: replicas, and its weight in doublings of half a core.
             f64::from(obs.allocation.replicas) / f64::from(self.bounds.replicas.high().max(1)),
@@ -138,20 +199,13 @@ impl SetPoints {
 
     /// Carries an action out for the load last observed. Without any the replicas stay.
     pub fn propose(&mut self, action: SetPoint, current: &Allocation) -> Proposal {
-        let load = self.arrivals_per_s.unwrap_or(f64::NAN) * self.service.total().seconds();
+        let load = self.arrivals_per_s.zip(self.service);
+        let load = load.map_or(f64::NAN, |(rate, service)| rate * service.total().seconds());
         let (replicas, mut reasons) =
             self.staffing.replicas(load, SetPoint::SPARES[action.spare], current.replicas);
         reasons.insert(0, Reason::SetPoint { action });
         let wanted = Allocation { cpu: SetPoint::WEIGHTS[action.weight], ..*current };
         Proposal { replicas, reasons, ..Proposal::keep(&wanted) }
-    }
-
-    /// The same as an allocation inside the bounds.
-    pub fn allocation(&mut self, action: SetPoint, current: &Allocation) -> Allocation {
-        let wanted = self.propose(action, current).replicas;
-        let replicas = wanted.min(f64::from(u32::MAX)) as u32;
-        let cpu = SetPoint::WEIGHTS[action.weight];
-        self.bounds.clamp(&Allocation { replicas, cpu, ..*current })
     }
 }
 
@@ -160,11 +214,20 @@ impl Persist for SetPoints {
         self.staffing.save(&format!("{name}/needs"), out);
         let rate: Vec<_> = self.arrivals_per_s.into_iter().collect();
         out.put_f64(&format!("{name}/arrivals"), rate);
+        let service = self.service.map(|service| [service.cpu.nanos(), service.io.nanos()]);
+        out.put_u64(&format!("{name}/service"), service.into_iter().flatten().collect::<Vec<_>>());
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
         self.staffing.load(&format!("{name}/needs"), from)?;
         self.arrivals_per_s = from.any_f64s(&format!("{name}/arrivals"))?.first().copied();
+        self.service = match from.any_u64s(&format!("{name}/service"))? {
+            [cpu, io] => Some(ServiceTime {
+                cpu: SimDuration::from_nanos(*cpu),
+                io: SimDuration::from_nanos(*io),
+            }),
+            _ => None,
+        };
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a function that is a stage of a chain: Table 4.1 with the chain's objective,
 //! and what tells a stage whether it is the one that is slow.
 
-use homeostat_core::{SimDuration, Slo};
+use homeostat_core::{FeatureField, FeatureSchema, SimDuration, Slo};
 
 use crate::Features;
 
@@ -30,6 +30,21 @@ impl StageFeatures {
     /// Their names, in order: those of Table 4.1, and two of the stage's own.
     pub const NAMES: [&str; Self::COUNT] =
         ["SP", "RU_cpu", "RU_mem", "AC", "RLT_cpu", "RLT_mem", "NC", "SP_own", "share"];
+
+    /// What the encoder makes of an observation.
+    pub fn schema() -> FeatureSchema {
+        let mut schema = Features::schema();
+        schema.id = "pods/chain-stage-v1".to_owned();
+        schema.features[0].meaning =
+            "SLO preservation of the chain: its threshold over its latency, 1 while it is met"
+                .to_owned();
+        let own = "SLO preservation of the function by itself";
+        let share = "latency of the function over that of the chain, at most 1";
+        let further = [("SP_own", own), ("share", share)];
+        let further = further.map(|(name, meaning)| FeatureField::new(name, meaning, (0.0, 1.0)));
+        schema.features.extend(further);
+        schema
+    }
 
     /// Least and most of each.
     pub fn ranges() -> impl Iterator<Item = (f32, f32)> {

@@ -1,18 +1,8 @@
 //! What this crate refuses.
 
-use homeostat_core::SimTime;
-
 /// A misuse of a mechanism. None of these changes it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// An arrival earlier than the one before.
-    #[error("sorted arrivals must not go back: {at} comes after {last}")]
-    ArrivalsOutOfOrder {
-        /// The refused time.
-        at: SimTime,
-        /// The last accepted time.
-        last: SimTime,
-    },
     /// A weight, cap, capacity or amount of work that is not a number above zero.
     #[error("{what} must be a finite number above 0, got {value}")]
     NotPositive {

@@ -57,7 +57,7 @@ impl Histogram {
         if self.total == 0 {
             return None;
         }
-        let rank = ((part.ratio() * self.total as f64).ceil() as u64).clamp(1, self.total);
+        let rank = rank_of(part, self.total);
         if rank == self.total {
             return self.largest();
         }
@@ -122,6 +122,16 @@ impl PartialEq for Histogram {
 }
 
 impl Eq for Histogram {}
+
+/// The place, counted from one, of the sample that this part of all does not exceed.
+pub(crate) fn rank_of(part: Fraction, total: u64) -> u64 {
+    ((part.ratio() * total as f64).ceil() as u64).clamp(1, total)
+}
+
+/// The middle of the bucket that a duration falls into.
+pub(crate) fn bucket_middle(duration: SimDuration) -> SimDuration {
+    SimDuration::from_nanos(middle_of(bucket_of(duration.nanos())))
+}
 
 /// Small values have a bucket each; beyond, the leading bits after the first decide.
 fn bucket_of(nanos: u64) -> usize {

@@ -10,21 +10,19 @@
 //! moves these few, whatever the number of jobs, and costs O(busy classes + log jobs) with a
 //! few additions per busy class.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
-
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 
+use crate::jobs::{Busy, Jobs};
 use crate::{Error, Record, Result};
 
 /// A class of jobs on one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClassId(usize);
+pub struct ClassId(u32);
 
 impl ClassId {
     /// Its number: classes are numbered as they are added.
     pub fn number(self) -> usize {
-        self.0
+        self.0 as usize
     }
 }
 
@@ -73,11 +71,12 @@ pub struct SharedProcessor<J> {
     is_behind: bool,
 }
 
+// Aligned to lie on two cache lines: an event touches one class of thousands on a platform.
 #[derive(Debug, Clone)]
+#[repr(align(32))]
 struct Class<J> {
     weight: f64,
     cap: f64,
-    kind: usize,
     /// Core-nanoseconds of service that a job would have had at `service_anchor`, had it been
     /// here since the class was last empty.
     served: f64,
@@ -85,22 +84,21 @@ struct Class<J> {
     /// Core-nanoseconds of CPU time that all its jobs had used at `usage_anchor`.
     used: f64,
     usage_anchor: f64,
+    jobs: Jobs<J>,
     /// Place in `busy`, or [`NOWHERE`].
-    place: usize,
-    jobs: BinaryHeap<Reverse<Busy<J>>>,
+    place: u32,
+    kind: u8,
 }
 
 /// The place of a class without jobs.
-const NOWHERE: usize = usize::MAX;
+const NOWHERE: u32 = u32::MAX;
 
 /// What sharing needs to know of a busy class, side by side for one quick pass.
 #[derive(Debug, Clone, Copy)]
 struct Share {
-    class: usize,
-    kind: usize,
+    class: u32,
+    kind: u8,
     is_capped: bool,
-    weight: f64,
-    cap: f64,
     /// Cores per weight at which the class reaches its cap.
     threshold: f64,
     /// Threads that its jobs could keep busy, and their weights.
@@ -136,7 +134,7 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, share: &Share) {
-        self.threads_of[share.kind] += share.threads;
+        self.threads_of[usize::from(share.kind)] += share.threads;
         if share.is_capped {
             self.capped_cores += share.threads;
         } else {
@@ -145,7 +143,7 @@ impl Sums {
     }
 
     fn take(&mut self, share: &Share) {
-        self.threads_of[share.kind] -= share.threads;
+        self.threads_of[usize::from(share.kind)] -= share.threads;
         if share.is_capped {
             self.capped_cores -= share.threads;
         } else {
@@ -159,42 +157,14 @@ impl Sums {
 struct Sides {
     sums: Sums,
     /// Threshold and place of who is nearest to the border, on either side.
-    highest_capped: Option<(f64, usize)>,
-    lowest_free: Option<(f64, usize)>,
+    highest_capped: Option<(f64, u32)>,
+    lowest_free: Option<(f64, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Next {
     at: SimTime,
-    place: usize,
-}
-
-#[derive(Debug, Clone)]
-struct Busy<J> {
-    /// The class's clock when this job is done.
-    done_at: f64,
-    sequence: u64,
-    job: J,
-}
-
-impl<J> PartialEq for Busy<J> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<J> Eq for Busy<J> {}
-
-impl<J> PartialOrd for Busy<J> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<J> Ord for Busy<J> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.done_at.total_cmp(&other.done_at).then(self.sequence.cmp(&other.sequence))
-    }
+    place: u32,
 }
 
 impl<J> SharedProcessor<J> {
@@ -231,24 +201,24 @@ impl<J> SharedProcessor<J> {
         if kind >= KINDS {
             return Err(Error::NoSuchKind { kind });
         }
-        let class = ClassId(self.classes.len());
+        let class = ClassId(self.classes.len() as u32);
         self.classes.push(Class {
             weight,
             cap,
-            kind,
+            kind: kind as u8,
             served: 0.0,
             service_anchor: 0.0,
             used: 0.0,
             usage_anchor: 0.0,
             place: NOWHERE,
-            jobs: BinaryHeap::new(),
+            jobs: Jobs::default(),
         });
         Ok(class)
     }
 
     /// The class with this number, if there is one.
     pub fn class(&self, number: u64) -> Option<ClassId> {
-        usize::try_from(number).ok().filter(|number| *number < self.classes.len()).map(ClassId)
+        u32::try_from(number).ok().map(ClassId).filter(|class| class.number() < self.classes.len())
     }
 
     /// Changes the weight of a class, of its running jobs too.
@@ -295,17 +265,17 @@ impl<J> SharedProcessor<J> {
     /// the next call of [`SharedProcessor::finish`].
     pub fn start(&mut self, now: SimTime, class: ClassId, work: SimDuration, job: J) {
         self.advance(now);
-        if self.classes[class.0].place == NOWHERE {
-            self.classes[class.0].served = 0.0;
-            self.enter(class.0);
+        if self.classes[class.number()].place == NOWHERE {
+            self.classes[class.number()].served = 0.0;
+            self.enter(class.number());
         } else {
-            self.settle(class.0);
+            self.settle(class.number());
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let class = &mut self.classes[class.0];
+        let class = &mut self.classes[class.number()];
         let done_at = class.served + work.nanos() as f64;
-        class.jobs.push(Reverse(Busy { done_at, sequence, job }));
+        class.jobs.push(Busy { done_at, sequence, job });
         let place = class.place;
         self.refresh(place);
         self.share();
@@ -330,12 +300,13 @@ impl<J> SharedProcessor<J> {
     pub fn finish_and_wait(&mut self, now: SimTime) -> Option<Finished<J>> {
         let next = self.next.filter(|next| next.at <= now)?;
         self.advance(now);
-        let class = self.busy[next.place].class;
-        self.settle(class);
-        let Reverse(done) = self.classes[class].jobs.pop().expect("the next to finish is busy");
+        let class = ClassId(self.busy[next.place as usize].class);
+        self.settle(class.number());
+        let jobs = &mut self.classes[class.number()].jobs;
+        let done = jobs.pop().expect("the next to finish is busy");
         self.leave_or_refresh(next.place);
         self.is_behind = true;
-        Some(Finished { class: ClassId(class), job: done.job })
+        Some(Finished { class, job: done.job })
     }
 
     /// Divides shares after [`SharedProcessor::finish_and_wait`], if nothing else has.
@@ -351,34 +322,31 @@ impl<J> SharedProcessor<J> {
         &mut self,
         now: SimTime,
         class: ClassId,
-        mut is_gone: impl FnMut(&J) -> bool,
+        is_gone: impl FnMut(&J) -> bool,
     ) -> Vec<J> {
         self.advance(now);
-        let place = self.classes[class.0].place;
+        let place = self.classes[class.number()].place;
         if place == NOWHERE {
             return Vec::new();
         }
-        self.settle(class.0);
-        let jobs = std::mem::take(&mut self.classes[class.0].jobs).into_vec();
-        let (gone, kept): (Vec<_>, Vec<_>) =
-            jobs.into_iter().partition(|Reverse(busy)| is_gone(&busy.job));
-        self.classes[class.0].jobs = kept.into();
+        self.settle(class.number());
+        let gone = self.classes[class.number()].jobs.extract(is_gone);
         self.leave_or_refresh(place);
         self.share();
-        gone.into_iter().map(|Reverse(busy)| busy.job).collect()
+        gone
     }
 
     /// Busy jobs of a class.
     pub fn busy(&self, class: ClassId) -> usize {
-        self.classes[class.0].jobs.len()
+        self.classes[class.number()].jobs.len()
     }
 
     /// Cores that each job of a class has now.
     pub fn rate(&self, class: ClassId) -> f64 {
-        let class = &self.classes[class.0];
+        let class = &self.classes[class.number()];
         match class.place {
             NOWHERE => 0.0,
-            place if self.busy[place].is_capped => class.cap,
+            place if self.busy[place as usize].is_capped => class.cap,
             _ => class.weight * self.level,
         }
     }
@@ -394,16 +362,16 @@ impl<J> SharedProcessor<J> {
 
     /// Work that jobs of a class do per CPU time now: one, less what crowding costs.
     pub fn speed(&self, class: ClassId) -> f64 {
-        self.speeds[self.classes[class.0].kind]
+        self.speeds[usize::from(self.classes[class.number()].kind)]
     }
 
     /// Core-nanoseconds of CPU time that a class has used since it was added.
     pub fn cpu_time(&mut self, now: SimTime, class: ClassId) -> f64 {
         self.advance(now);
-        if self.classes[class.0].place != NOWHERE {
-            self.settle(class.0);
+        if self.classes[class.number()].place != NOWHERE {
+            self.settle(class.number());
         }
-        self.classes[class.0].used
+        self.classes[class.number()].used
     }
 
     /// Moves the clocks to `now`.
@@ -424,10 +392,11 @@ impl<J> SharedProcessor<J> {
     /// Brings a busy class's own figures to the present.
     fn settle(&mut self, class: usize) {
         let class = &mut self.classes[class];
-        let (service, usage, rate) = if self.busy[class.place].is_capped {
-            (self.clocks.core_service[class.kind], self.clocks.core_usage, class.cap)
+        let kind = usize::from(class.kind);
+        let (service, usage, rate) = if self.busy[class.place as usize].is_capped {
+            (self.clocks.core_service[kind], self.clocks.core_usage, class.cap)
         } else {
-            (self.clocks.level_service[class.kind], self.clocks.level_usage, class.weight)
+            (self.clocks.level_service[kind], self.clocks.level_usage, class.weight)
         };
         class.served += rate * (service - class.service_anchor);
         class.used += rate * (usage - class.usage_anchor) * class.jobs.len() as f64;
@@ -435,27 +404,27 @@ impl<J> SharedProcessor<J> {
     }
 
     /// Sets a busy class's anchors to the clocks of the side it stands on, after a move.
-    fn anchor(&mut self, place: usize) {
-        let class = &mut self.classes[self.busy[place].class];
-        (class.service_anchor, class.usage_anchor) = if self.busy[place].is_capped {
-            (self.clocks.core_service[class.kind], self.clocks.core_usage)
+    fn anchor(&mut self, place: u32) {
+        let share = &self.busy[place as usize];
+        let class = &mut self.classes[share.class as usize];
+        let kind = usize::from(class.kind);
+        (class.service_anchor, class.usage_anchor) = if share.is_capped {
+            (self.clocks.core_service[kind], self.clocks.core_usage)
         } else {
-            (self.clocks.level_service[class.kind], self.clocks.level_usage)
+            (self.clocks.level_service[kind], self.clocks.level_usage)
         };
     }
 
     /// Puts a class among the busy ones, at its cap until shares say otherwise.
-    fn enter(&mut self, class: usize) {
-        let place = self.busy.len();
-        self.classes[class].place = place;
-        let Class { weight, cap, kind, .. } = self.classes[class];
+    fn enter(&mut self, number: usize) {
+        let place = self.busy.len() as u32;
+        let class = &mut self.classes[number];
+        class.place = place;
         self.busy.push(Share {
-            class,
-            kind,
+            class: number as u32,
+            kind: class.kind,
             is_capped: true,
-            weight,
-            cap,
-            threshold: cap / weight,
+            threshold: class.cap / class.weight,
             threads: 0.0,
             pull: 0.0,
             finish: f64::INFINITY,
@@ -464,17 +433,17 @@ impl<J> SharedProcessor<J> {
     }
 
     /// Takes a class from the busy ones.
-    fn leave(&mut self, place: usize) {
-        let gone = self.busy.swap_remove(place);
+    fn leave(&mut self, place: u32) {
+        let gone = self.busy.swap_remove(place as usize);
         self.sums.take(&gone);
-        self.classes[gone.class].place = NOWHERE;
-        if let Some(moved) = self.busy.get(place) {
-            self.classes[moved.class].place = place;
+        self.classes[gone.class as usize].place = NOWHERE;
+        if let Some(moved) = self.busy.get(place as usize) {
+            self.classes[moved.class as usize].place = place;
         }
     }
 
-    fn leave_or_refresh(&mut self, place: usize) {
-        if self.classes[self.busy[place].class].jobs.is_empty() {
+    fn leave_or_refresh(&mut self, place: u32) {
+        if self.classes[self.busy[place as usize].class as usize].jobs.is_empty() {
             self.leave(place);
         } else {
             self.refresh(place);
@@ -482,37 +451,38 @@ impl<J> SharedProcessor<J> {
     }
 
     /// Brings the count and the first finish of a busy class up to date.
-    fn refresh(&mut self, place: usize) {
-        let share = &mut self.busy[place];
-        let class = &self.classes[share.class];
+    fn refresh(&mut self, place: u32) {
+        let share = &mut self.busy[place as usize];
+        let class = &self.classes[share.class as usize];
         let count = class.jobs.len() as f64;
         self.sums.take(share);
-        (share.threads, share.pull) = (count * share.cap, count * share.weight);
+        (share.threads, share.pull) = (count * class.cap, count * class.weight);
         self.sums.add(share);
-        let rate = if share.is_capped { share.cap } else { share.weight };
-        let Some(Reverse(first)) = class.jobs.peek() else { return };
+        let rate = if share.is_capped { class.cap } else { class.weight };
+        let Some(first) = class.jobs.first() else { return };
         share.finish = class.service_anchor + (first.done_at - class.served).max(0.0) / rate;
     }
 
     /// Changes a class, busy or not.
     fn change(&mut self, now: SimTime, class: ClassId, change: impl FnOnce(&mut Class<J>)) {
         self.advance(now);
-        let place = self.classes[class.0].place;
+        let place = self.classes[class.number()].place;
         if place == NOWHERE {
-            return change(&mut self.classes[class.0]);
+            return change(&mut self.classes[class.number()]);
         }
-        self.settle(class.0);
+        self.settle(class.number());
         self.leave(place);
-        change(&mut self.classes[class.0]);
-        self.enter(class.0);
-        self.refresh(self.classes[class.0].place);
+        change(&mut self.classes[class.number()]);
+        self.enter(class.number());
+        self.refresh(self.classes[class.number()].place);
         self.share();
     }
 
     /// Moves one class over the border between capped and not.
-    fn move_over(&mut self, place: usize) {
-        self.settle(self.busy[place].class);
-        self.busy[place].is_capped = !self.busy[place].is_capped;
+    fn move_over(&mut self, place: u32) {
+        self.settle(self.busy[place as usize].class as usize);
+        let share = &mut self.busy[place as usize];
+        share.is_capped = !share.is_capped;
         self.anchor(place);
         self.refresh(place);
     }
@@ -568,7 +538,7 @@ impl<J> SharedProcessor<J> {
     /// Adds up both sides.
     fn look(&self) -> Sides {
         let mut sides = Sides::default();
-        for (place, share) in self.busy.iter().enumerate() {
+        for (place, share) in (0u32..).zip(&self.busy) {
             sides.sums.add(share);
             if share.is_capped {
                 if sides.highest_capped.is_none_or(|(highest, _)| share.threshold > highest) {
@@ -603,12 +573,13 @@ impl<J> SharedProcessor<J> {
     fn find_next(&mut self) {
         let per_level = 1.0 / self.level;
         let (mut wait, mut next) = (f64::INFINITY, 0);
-        for (place, share) in self.busy.iter().enumerate() {
-            let slowdown = self.slowdowns[share.kind];
+        for (place, share) in (0u32..).zip(&self.busy) {
+            let kind = usize::from(share.kind);
+            let slowdown = self.slowdowns[kind];
             let needed = if share.is_capped {
-                (share.finish - self.clocks.core_service[share.kind]) * slowdown
+                (share.finish - self.clocks.core_service[kind]) * slowdown
             } else {
-                (share.finish - self.clocks.level_service[share.kind]) * slowdown * per_level
+                (share.finish - self.clocks.level_service[kind]) * slowdown * per_level
             };
             if needed < wait {
                 (wait, next) = (needed, place);
@@ -624,17 +595,12 @@ fn positive(what: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 { Ok(()) } else { Err(Error::NotPositive { what, value }) }
 }
 
-fn ordered<J>(jobs: &BinaryHeap<Reverse<Busy<J>>>) -> Vec<&Busy<J>> {
-    let mut jobs: Vec<_> = jobs.iter().map(|Reverse(busy)| busy).collect();
-    jobs.sort();
-    jobs
-}
-
 impl<J: Record> Persist for SharedProcessor<J> {
     fn save(&self, name: &str, out: &mut Snapshot) {
         let counts = [self.next_sequence, self.classes.len() as u64];
         out.put_u64(&format!("{name}/counts"), counts);
-        let busy = self.busy.iter().flat_map(|share| [share.class as u64, share.is_capped.into()]);
+        let busy =
+            self.busy.iter().flat_map(|share| [share.class.into(), u64::from(share.is_capped)]);
         out.put_u64(&format!("{name}/busy"), busy.collect::<Vec<_>>());
         let Sums { threads_of, capped_cores, pulls } = self.sums;
         let sums = [[capped_cores, pulls].as_slice(), &threads_of].concat();
@@ -650,14 +616,15 @@ impl<J: Record> Persist for SharedProcessor<J> {
         out.put_f64(&format!("{name}/rates"), rates);
         let finishes: Vec<f64> = self.busy.iter().map(|share| share.finish).collect();
         out.put_f64(&format!("{name}/finishes"), finishes);
-        let next = self.next.map(|next| vec![next.at.nanos(), next.place as u64]);
+        let next = self.next.map(|next| vec![next.at.nanos(), next.place.into()]);
         out.put_u64(&format!("{name}/next"), next.unwrap_or_default());
         for (index, class) in self.classes.iter().enumerate() {
             let name = format!("{name}/class/{index}");
             let anchors = [class.service_anchor, class.usage_anchor];
-            let numbers = [class.weight, class.cap, class.kind as f64, class.served, class.used];
+            let kind = f64::from(class.kind);
+            let numbers = [class.weight, class.cap, kind, class.served, class.used];
             out.put_f64(&name, [numbers.as_slice(), &anchors].concat());
-            let jobs = ordered(&class.jobs);
+            let jobs = class.jobs.ordered();
             let done_at: Vec<f64> = jobs.iter().map(|busy| busy.done_at).collect();
             out.put_f64(&format!("{name}/done_at"), done_at);
             let mut words = Vec::new();
@@ -683,13 +650,15 @@ impl<J: Record> Persist for SharedProcessor<J> {
             let done_at = from.any_f64s(&format!("{name}/done_at"))?;
             let words = from.u64s(&format!("{name}/jobs"), done_at.len() * (1 + J::WORDS))?;
             let records = words.chunks_exact(1 + J::WORDS);
-            let jobs = done_at.iter().zip(records).map(|(done_at, record)| {
-                Reverse(Busy { done_at: *done_at, sequence: record[0], job: J::read(&record[1..]) })
+            let jobs = done_at.iter().zip(records).map(|(done_at, record)| Busy {
+                done_at: *done_at,
+                sequence: record[0],
+                job: J::read(&record[1..]),
             });
             self.classes.push(Class {
                 weight: numbers[0],
                 cap: numbers[1],
-                kind: (numbers[2] as usize).min(KINDS - 1),
+                kind: (numbers[2] as usize).min(KINDS - 1) as u8,
                 served: 0.0,
                 service_anchor: 0.0,
                 used: numbers[4],
@@ -710,7 +679,7 @@ impl<J: Record> Persist for SharedProcessor<J> {
             self.enter(class);
             let own = &mut self.classes[class];
             (own.service_anchor, own.usage_anchor) = (service_anchor, usage_anchor);
-            self.busy[own.place].is_capped = share[1] != 0;
+            self.busy[own.place as usize].is_capped = share[1] != 0;
         }
         let kinds = |numbers: &[f64]| std::array::from_fn(|kind| numbers[kind]);
         self.clocks = Clocks {
@@ -727,16 +696,16 @@ impl<J: Record> Persist for SharedProcessor<J> {
             overload: strains[2 * kind + 1],
         });
         let finishes = from.f64s(&format!("{name}/finishes"), self.busy.len())?;
-        for (place, finish) in finishes.iter().enumerate() {
+        for (place, finish) in (0u32..).zip(finishes) {
             self.refresh(place);
-            self.busy[place].finish = *finish;
+            self.busy[place as usize].finish = *finish;
         }
         let sums = from.f64s(&format!("{name}/sums"), 2 + KINDS)?;
         self.sums = Sums { capped_cores: sums[0], pulls: sums[1], threads_of: kinds(&sums[2..]) };
         let next = from.any_u64s(&format!("{name}/next"))?.first_chunk::<2>();
         self.next = next
-            .map(|[at, place]| Next { at: SimTime::from_nanos(*at), place: *place as usize })
-            .filter(|next| next.place < self.busy.len());
+            .map(|[at, place]| Next { at: SimTime::from_nanos(*at), place: *place as u32 })
+            .filter(|next| (next.place as usize) < self.busy.len());
         Ok(())
     }
 }

@@ -1,86 +1,43 @@
 //! One timer for each of many owners, moved and cleared at will: when does which node
-//! finish its next job? A tournament: owners play in pairs, winners in pairs again, and
-//! whoever changes plays its matches anew, without a branch to guess.
+//! finish its next job?
 
 use homeostat_core::SimTime;
 
+use crate::Tournament;
+
 /// Timers by owner number. Of equal times the lowest owner comes first.
+///
+/// A timer set beyond 292 years is a timer that is not set.
 #[derive(Debug, Clone, Default)]
 pub struct Timers {
-    /// Keys: the winner of all at 1, those who play for place `k` at `2 k` and `2 k + 1`, and
-    /// the owners in the second half.
-    keys: Vec<u128>,
-}
-
-/// The key of an owner whose timer is not set.
-const NEVER: u128 = u128::MAX;
-
-/// Bits of a key below its time.
-const OWNER_BITS: u32 = 32;
-
-fn key(owner: usize, at: SimTime) -> u128 {
-    u128::from(at.nanos()) << OWNER_BITS | owner as u128
-}
-
-fn time(key: u128) -> SimTime {
-    SimTime::from_nanos((key >> OWNER_BITS) as u64)
+    times: Tournament,
 }
 
 impl Timers {
     /// Sets or moves an owner's timer.
     pub fn set(&mut self, owner: usize, at: SimTime) {
-        if self.keys.len() / 2 <= owner {
-            self.make_room(owner + 1);
-        }
-        self.replace(owner, key(owner, at));
+        self.times.set(owner, at.nanos());
     }
 
     /// Clears an owner's timer, if it is set.
     pub fn clear(&mut self, owner: usize) {
-        if owner < self.keys.len() / 2 {
-            self.replace(owner, NEVER);
-        }
+        self.times.set(owner, Tournament::NONE);
     }
 
     /// Sets or clears, as `at` says.
     pub fn set_or_clear(&mut self, owner: usize, at: Option<SimTime>) {
-        match at {
-            Some(at) => self.set(owner, at),
-            None => self.clear(owner),
-        }
+        self.times.set(owner, at.map_or(Tournament::NONE, SimTime::nanos));
     }
 
     /// The earliest timer and its owner.
+    #[inline]
     pub fn first(&self) -> Option<(SimTime, usize)> {
-        let first = self.keys.get(1).copied().filter(|key| *key != NEVER)?;
-        Some((time(first), (first as u32) as usize))
+        self.times.first().map(|(nanos, owner)| (SimTime::from_nanos(nanos), owner))
     }
 
     /// When an owner's timer is set to.
     pub fn time(&self, owner: usize) -> Option<SimTime> {
-        let owners = &self.keys[self.keys.len() / 2..];
-        owners.get(owner).copied().filter(|key| *key != NEVER).map(time)
-    }
-
-    fn replace(&mut self, owner: usize, key: u128) {
-        let mut place = self.keys.len() / 2 + owner;
-        self.keys[place] = key;
-        while place > 1 {
-            place /= 2;
-            self.keys[place] = self.keys[2 * place].min(self.keys[2 * place + 1]);
-        }
-    }
-
-    #[cold]
-    fn make_room(&mut self, owners: usize) {
-        let half = owners.next_power_of_two();
-        let mut keys = vec![NEVER; 2 * half];
-        let before = &self.keys[self.keys.len() / 2..];
-        keys[half..half + before.len()].copy_from_slice(before);
-        for place in (1..half).rev() {
-            keys[place] = keys[2 * place].min(keys[2 * place + 1]);
-        }
-        self.keys = keys;
+        self.times.key(owner).map(SimTime::from_nanos)
     }
 }
 

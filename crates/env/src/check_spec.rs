@@ -12,7 +12,7 @@ pub(crate) const SEEDS: [u64; 3] = [0, 1, 2];
 /// Seed of the random actions.
 pub(crate) const ACTION_SEED: u64 = 77;
 const STEPS_WITHOUT_LIMIT: u32 = 1_000;
-const MOST_STEPS: u32 = 100_000;
+const MAX_STEPS: u32 = 100_000;
 // Beyond the first episode, to see the next one begin without a seed.
 const FURTHER_STEPS: u32 = 20;
 
@@ -61,7 +61,7 @@ impl Findings {
 
 /// Steps under each seed: enough to reach the time limit.
 pub(crate) fn steps_to_play(spec: &EnvSpec) -> usize {
-    (spec.time_limit.unwrap_or(STEPS_WITHOUT_LIMIT).min(MOST_STEPS) + FURTHER_STEPS) as usize
+    (spec.time_limit.unwrap_or(STEPS_WITHOUT_LIMIT).min(MAX_STEPS) + FURTHER_STEPS) as usize
 }
 
 /// Checks what is fixed about an environment. Without valid spaces nothing can be

@@ -74,6 +74,28 @@ pub enum Error {
         /// Number of lanes.
         lanes: usize,
     },
+    /// Settings of a simulator that cannot be read.
+    #[error("cannot use these settings: {reason}")]
+    UnreadableSettings {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// A setting of a simulator outside its range.
+    #[error("{key} = {value} is out of range: {expected}")]
+    SettingOutOfRange {
+        /// The setting, with its section.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// An environment that its simulator cannot make with these settings.
+    #[error("{reason}")]
+    CannotBeMade {
+        /// Why, and the way out.
+        reason: String,
+    },
     /// A space whose description makes no sense.
     #[error("space is impossible: {what}")]
     ImpossibleSpace {

@@ -18,8 +18,11 @@ mod multi_agent;
 mod phase;
 mod picture;
 mod registry;
+mod simulator;
 mod space;
 mod spec;
+mod task;
+mod task_type;
 mod vec_env;
 pub mod worlds;
 
@@ -34,7 +37,12 @@ pub use lanes::{AutoresetMode, EpisodeSummary, LaneStep, Lanes};
 pub use multi_agent::{AgentStep, MultiAgentEnv, MultiStep};
 pub use phase::Phase;
 pub use picture::{Colour, Picture, Place, Shape, TextSize};
-pub use registry::{make, make_multi_agent, specs, unknown_id};
+pub use registry::{BuiltIn, CLASSIC, TOY, make, make_multi_agent, specs, unknown_id};
+pub use simulator::{ConfiguredSimulator, RenamedSetting, Simulator, read_settings};
 pub use space::Space;
 pub use spec::{Card, EnvId, EnvSpec, Field};
+pub use task::Task;
+pub use task_type::TaskType;
+/// The settings of a simulator: one section of TOML.
+pub use toml::Table as SettingsTable;
 pub use vec_env::VecEnv;

@@ -1,7 +1,11 @@
-//! Environments by id.
+//! The environments of this crate by id.
+
+use std::sync::Arc;
+
+use toml::Table;
 
 use crate::worlds::{acrobot, cartpole, grid_world, identity, mountain_car, pendulum, roll_call};
-use crate::{Env, EnvSpec, Episode, Error, MultiAgentEnv, Result};
+use crate::{ConfiguredSimulator, Env, EnvSpec, Episode, Error, MultiAgentEnv, Result, Simulator};
 
 /// Every environment of this crate with one agent in it.
 const SINGLE: [fn() -> Box<dyn Env>; 8] = [
@@ -17,6 +21,46 @@ const SINGLE: [fn() -> Box<dyn Env>; 8] = [
 
 /// Every environment of this crate that many agents share.
 const SHARED: [fn() -> Box<dyn MultiAgentEnv>; 1] = [|| Box::new(roll_call::RollCall::default())];
+
+/// The control tasks of Gymnasium.
+pub static CLASSIC: BuiltIn = BuiltIn { prefix: "classic" };
+
+/// Small environments that test learners.
+pub static TOY: BuiltIn = BuiltIn { prefix: "toy" };
+
+/// The environments of this crate whose ids have one prefix. They have no settings.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    prefix: &'static str,
+}
+
+impl Simulator for BuiltIn {
+    fn prefix(&self) -> &'static str {
+        self.prefix
+    }
+
+    fn configure(&self, _section: &Table) -> Result<Arc<dyn ConfiguredSimulator>> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl ConfiguredSimulator for BuiltIn {
+    fn specs(&self) -> Vec<EnvSpec> {
+        specs().into_iter().filter(|spec| spec.id.namespace() == self.prefix).collect()
+    }
+
+    fn is_shared(&self, id: &str) -> bool {
+        make_multi_agent(id).is_ok()
+    }
+
+    fn make(&self, id: &str, _agent: u32) -> Result<Box<dyn Env>> {
+        make(id)
+    }
+
+    fn make_multi_agent(&self, id: &str) -> Result<Box<dyn MultiAgentEnv>> {
+        make_multi_agent(id)
+    }
+}
 
 /// A new environment with this id, to be reset before its first step.
 pub fn make(id: &str) -> Result<Box<dyn Env>> {
@@ -83,6 +127,15 @@ mod tests {
             };
             assert_eq!(spec.id.to_string(), id);
         }
+    }
+
+    #[test]
+    fn every_environment_belongs_to_one_simulator() {
+        let of = |simulator: &BuiltIn| simulator.specs().len();
+        assert_eq!(of(&CLASSIC) + of(&TOY), specs().len());
+        let toys = TOY.configure(&Table::new()).unwrap();
+        assert!(toys.is_shared("toy/roll-call-v1") && !toys.is_shared("toy/identity-v1"));
+        assert_eq!(toys.downcast::<BuiltIn>().unwrap().prefix, "toy");
     }
 
     #[test]

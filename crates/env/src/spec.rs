@@ -1,8 +1,11 @@
 //! What is known of an environment before it runs: its versioned id, spaces,
 //! time limit, and the card that explains it to people.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use homeostat_core::{ActionField, ActionSchema, ControlSchema, FeatureField, FeatureSchema};
 
 use crate::{Action, Error, Result, Space};
 
@@ -71,6 +74,9 @@ pub struct EnvSpec {
     pub time_limit: Option<u32>,
     /// The explanation for people.
     pub card: Card,
+    /// What its agents read and answer, where a program other than this environment serves what
+    /// they learn; none if the environment's own spaces say it.
+    pub control: Option<ControlSchema>,
 }
 
 /// State, actions and reward in words.
@@ -94,19 +100,48 @@ pub struct Card {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it means, with unit and range.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
 }
 
 impl Field {
     /// A line of a card.
     pub const fn new(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning }
+        Self { name: Cow::Borrowed(name), meaning: Cow::Borrowed(meaning) }
+    }
+}
+
+impl From<&FeatureField> for Field {
+    fn from(feature: &FeatureField) -> Self {
+        let range = match (feature.low, feature.high) {
+            (Some(low), Some(high)) => format!("{low} to {high}: "),
+            _ => String::new(),
+        };
+        Self {
+            name: feature.name.clone().into(),
+            meaning: format!("{range}{}", feature.meaning).into(),
+        }
     }
 }
 
 impl EnvSpec {
+    /// The schemas that a policy of this environment carries.
+    pub fn control_schema(&self) -> ControlSchema {
+        self.control.clone().unwrap_or_else(|| ControlSchema {
+            features: FeatureSchema {
+                id: self.id.to_string(),
+                features: fields_of(&self.observation, &self.card.observation),
+                history: 1,
+            },
+            action: ActionSchema {
+                id: self.id.to_string(),
+                parts: parts_of(&self.action, &self.card.action),
+            },
+            bounds: Vec::new(),
+        })
+    }
+
     /// Refuses an action outside the action space.
     pub fn require_action(&self, action: &Action) -> Result<()> {
         if self.action.contains(action) {
@@ -153,6 +188,46 @@ impl EnvSpec {
         text.push_str(&format!("Truncates   {limit}\n"));
         text.push_str(&format!("Source      {}\n", self.card.source));
         text
+    }
+}
+
+fn fields_of(space: &Space, card: &[Field]) -> Vec<FeatureField> {
+    let ends: Vec<(f32, f32)> = match space {
+        Space::Box { low, high } => low.iter().copied().zip(high.iter().copied()).collect(),
+        Space::Discrete(n) => vec![(0.0, n.saturating_sub(1) as f32)],
+        Space::MultiDiscrete(n) => n.iter().map(|n| (0.0, n.saturating_sub(1) as f32)).collect(),
+    };
+    let field = |(place, (low, high)): (usize, (f32, f32))| {
+        let (name, meaning) = named(card, place);
+        let finite = |end: f32| Some(end).filter(|end| end.is_finite());
+        FeatureField {
+            low: finite(low),
+            high: finite(high),
+            ..FeatureField::new(&name, &meaning, (0.0, 0.0))
+        }
+    };
+    ends.into_iter().enumerate().map(field).collect()
+}
+
+fn parts_of(space: &Space, card: &[Field]) -> Vec<ActionField> {
+    let numbers = |n: &usize| (0..*n).map(|choice| choice.to_string()).collect::<Vec<_>>();
+    let choices: Vec<Vec<String>> = match space {
+        Space::Discrete(n) => vec![numbers(n)],
+        Space::MultiDiscrete(n) => n.iter().map(numbers).collect(),
+        Space::Box { low, .. } => vec![Vec::new(); low.len()],
+    };
+    let part = |(place, choices)| {
+        let (name, meaning) = named(card, place);
+        ActionField::choice(&name, &meaning, choices)
+    };
+    choices.into_iter().enumerate().map(part).collect()
+}
+
+/// The card's line for one number; a number where the card says nothing.
+fn named(card: &[Field], place: usize) -> (String, String) {
+    match card.get(place) {
+        Some(field) => (field.name.to_string(), field.meaning.to_string()),
+        None => (place.to_string(), String::new()),
     }
 }
 

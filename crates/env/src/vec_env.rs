@@ -21,7 +21,7 @@ impl VecEnv {
         let lanes = Lanes::new(make, lanes, mode)?;
         let width = lanes.spec().observation.len();
         let mut this = Self { obs: vec![0.0; lanes.count() * width], lanes };
-        for index in 0..this.lanes() {
+        for index in 0..this.num_envs() {
             this.reset_lane(index, Some(seeds.seed(&format!("lane/{index}"))))?;
         }
         Ok(this)
@@ -37,8 +37,8 @@ impl VecEnv {
         self.lanes.autoreset()
     }
 
-    /// Number of lanes.
-    pub fn lanes(&self) -> usize {
+    /// Number of copies.
+    pub fn num_envs(&self) -> usize {
         self.lanes.count()
     }
 
@@ -75,7 +75,7 @@ impl VecEnv {
     pub fn reset_lane(&mut self, index: usize, seed: Option<u64>) -> Result<()> {
         let width = self.spec().observation.len();
         let Some(row) = self.obs.chunks_exact_mut(width).nth(index) else {
-            let (env, lanes) = (self.spec().id.to_string(), self.lanes());
+            let (env, lanes) = (self.spec().id.to_string(), self.num_envs());
             return Err(Error::NoSuchLane { env, index, lanes });
         };
         self.lanes.reset_lane(index, seed, row)

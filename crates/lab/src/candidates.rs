@@ -1,37 +1,55 @@
-//! Finished policies and the worlds they were made for, from a run folder or a file.
+//! Finished policies and the environments they were trained in, from a run directory or a file.
 
 use std::path::{Path, PathBuf};
 
+use homeostat_core::{Bounds, Bytes, ControlSchema};
+use homeostat_decide::{AllocationBounds, PodInterface};
 use homeostat_rl::Policy;
 
 use crate::config::{Settings, UserLayers};
 use crate::run_folder::file_error;
-use crate::{Candidate, Error, Result, RunFolder, Worlds};
+use crate::{EnvFactory, Environments, Error, Result, RunFolder};
 
-/// The policies of a run folder, or the one of a file, with the worlds of their run. A file
-/// that lies in no run is played with default settings.
-pub fn load_candidates(path: &Path) -> Result<(Vec<Candidate>, Worlds)> {
+/// A finished policy.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Where it came from.
+    pub name: String,
+    /// The number of the agent that learnt it, for simulators that give each agent its own
+    /// task.
+    pub agent: u32,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// The policies of a run directory, or the one of a file.
+pub fn load_candidates(path: &Path) -> Result<Vec<Candidate>> {
     let files = if path.is_file() {
         vec![path.to_owned()]
     } else {
         RunFolder::open(path)?.policy_files()?
     };
     let candidates = files.iter().map(|file| load_candidate(file)).collect::<Result<Vec<_>>>()?;
-    let Some(first) = candidates.first() else {
+    if candidates.is_empty() {
         return Err(Error::NoPolicies { path: path.to_owned() });
-    };
-    let worlds = match settings_of(path) {
-        Some(config) if config.is_file() => {
-            let text = std::fs::read_to_string(&config).map_err(file_error("read", &config))?;
-            let file = Some((config.display().to_string(), text));
-            Settings::resolve(&UserLayers { file, ..UserLayers::default() })?.validate()?.worlds
-        }
-        _ => Worlds::default_for(first.policy.env())?,
-    };
-    Ok((candidates, worlds))
+    }
+    Ok(candidates)
 }
 
-/// The policy of one file, without the worlds it was made for.
+/// The environments that the policies of a run directory or a file were trained in. A file that
+/// lies in no run gets default settings.
+pub fn env_factory_of(path: &Path, environments: &Environments) -> Result<EnvFactory> {
+    match settings_of(path) {
+        Some(config) if config.is_file() => {
+            let text = std::fs::read_to_string(&config).map_err(file_error("read", &config))?;
+            let layers = UserLayers::of_file(config.display().to_string(), text);
+            Ok(Settings::resolve(environments, &layers)?.validate()?.env_factory)
+        }
+        _ => EnvFactory::with_defaults(environments),
+    }
+}
+
+/// The policy of one file.
 pub fn load_candidate(file: &Path) -> Result<Candidate> {
     let bytes = std::fs::read(file).map_err(file_error("read", file))?;
     let policy = Policy::from_bytes(&bytes)
@@ -41,7 +59,21 @@ pub fn load_candidate(file: &Path) -> Result<Candidate> {
     Ok(Candidate { name, agent: number.unwrap_or(0), policy })
 }
 
-/// The settings beside a run folder's policies.
+/// The programs that serve a policy, by what its schemas say: `sim`, `replay` and `operator`. A
+/// recording has no team to read.
+pub fn places_that_serve(policy: &Policy) -> Vec<&'static str> {
+    let ControlSchema { features, .. } = policy.schema();
+    // Whether schemas are served does not depend on the bounds.
+    let replicas = Bounds::try_new(1, 2).expect("in order");
+    let memory = Bounds::try_new(Bytes::from_mib(1), Bytes::from_mib(2)).expect("in order");
+    let bounds = AllocationBounds::with_dissertation_cpu(replicas, memory);
+    match PodInterface::for_schema(policy.schema(), bounds) {
+        Err(_) => Vec::new(),
+        Ok(_) if features.needs_team() => vec!["sim", "operator"],
+        Ok(_) => vec!["sim", "replay", "operator"],
+    }
+}
+
 fn settings_of(path: &Path) -> Option<PathBuf> {
     let folder = if path.is_file() { path.parent()?.parent()? } else { path };
     Some(folder.join("config.toml"))

@@ -19,7 +19,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// `state` after `step` steps, with the settings that make the run.
-    pub(crate) fn new(
+    pub fn new(
         step: u64,
         kernel: Kernel,
         identity: &BTreeMap<String, String>,
@@ -58,19 +58,54 @@ impl Checkpoint {
         self.file.header["kernel"].as_str().unwrap_or("unknown")
     }
 
-    pub(crate) fn state(&self) -> &Snapshot {
+    /// The saved arrays of every agent and environment.
+    pub fn state(&self) -> &Snapshot {
         &self.file.arrays
     }
 
     /// Refuses by name a setting that would make it another run.
-    pub(crate) fn refuse_changes(&self, config: &RunConfig) -> Result<()> {
+    pub fn refuse_changes(&self, config: &RunConfig) -> Result<()> {
+        let settings = &self.file.header["settings"];
+        let environments = config.env_factory.environments();
         for (key, now) in &config.identity {
-            let then = self.file.header["settings"][key.as_str()].as_str().unwrap_or("absent");
+            // A checkpoint of an earlier release has the names of its time.
+            let then = settings[key.as_str()].as_str();
+            let then = then
+                .or_else(|| settings[environments.former_key(key)?].as_str())
+                .unwrap_or("absent");
             if then != now {
                 let (key, then, now) = (key.clone(), then.to_owned(), now.clone());
                 return Err(Error::SettingChanged { key, then, now });
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environments;
+    use crate::config::{Assignment, Settings, UserLayers};
+
+    #[test]
+    fn a_checkpoint_with_the_keys_of_an_earlier_release_still_fits() {
+        let flags = [Assignment::set("run.algorithm", "simppo")];
+        let environments = Environments::builtin();
+        let settings = Settings::resolve(&environments, &UserLayers::of_flags(flags)).unwrap();
+        let config = settings.validate().unwrap();
+        let old_name = |key: &String| environments.former_key(key).unwrap_or(key).to_owned();
+        let old: BTreeMap<String, String> =
+            config.identity.iter().map(|(key, value)| (old_name(key), value.clone())).collect();
+        assert!(old.contains_key("simppo.pay"));
+        let checkpoint = |identity: &BTreeMap<String, String>| {
+            let written = Checkpoint::new(7, config.kernel, identity, Snapshot::default());
+            Checkpoint::from_bytes(&written.to_bytes()).unwrap()
+        };
+        checkpoint(&old).refuse_changes(&config).unwrap();
+        let mut changed = old;
+        changed.insert("simppo.pay".to_owned(), "\"own\"".to_owned());
+        let refused = checkpoint(&changed).refuse_changes(&config).unwrap_err().to_string();
+        assert!(refused.contains("simppo.reward_sharing was \"own\""), "{refused}");
     }
 }

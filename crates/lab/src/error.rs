@@ -155,7 +155,7 @@ pub enum Error {
     },
     /// Agents of a shared world that cannot be trained together any further.
     #[error("the agents of {env} cannot go on together: {reason}")]
-    Company {
+    AgentGroup {
         /// The world.
         env: String,
         /// Who does not fit, and the way out.

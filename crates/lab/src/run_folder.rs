@@ -53,7 +53,7 @@ impl RunFolder {
     }
 
     /// The folders that training needs.
-    pub(crate) fn create_folders(&self) -> Result<()> {
+    pub fn create_folders(&self) -> Result<()> {
         for name in ["checkpoints", "policies"] {
             let folder = self.file(name);
             fs::create_dir_all(&folder).map_err(file_error("create", &folder))?;
@@ -82,7 +82,7 @@ impl RunFolder {
 
     /// A folder that this process may go on with: one that holds the file `mark`, a new one, or
     /// one whose owner was killed before it had written anything. Locked for this process.
-    pub(crate) fn open_or_create(path: &Path, mark: &str) -> Result<Self> {
+    pub fn open_or_create(path: &Path, mark: &str) -> Result<Self> {
         fs::create_dir_all(path).map_err(file_error("create", path))?;
         let entries = fs::read_dir(path).map_err(file_error("read", path))?;
         let is_begun = |name: &str| name == LOCK || name.ends_with(".partial");
@@ -216,7 +216,8 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
     attempt().map_err(file_error("write", path))
 }
 
-pub(crate) fn file_error(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
+/// Makes an [`Error::File`] of what the system said about `path`.
+pub fn file_error(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::File { action, path: path.clone(), reason: error.to_string() }
 }

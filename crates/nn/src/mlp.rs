@@ -16,7 +16,7 @@ use crate::{Activation, Error, Result};
 const NARROW: usize = 16;
 
 /// A gigabyte of weights; far above, a mistyped width would exhaust the machine.
-const MOST_PARAMETERS: usize = 1 << 28;
+const MAX_PARAMETERS: usize = 1 << 28;
 
 /// Each layer starts on a cache line.
 const ALIGNMENT: usize = 16;
@@ -56,9 +56,9 @@ impl MlpShape {
             let start = layers.last().map_or(0, |layer| layer.end);
             let parameters =
                 inputs.checked_mul(outputs).and_then(|count| count.checked_add(outputs));
-            if parameters.is_none_or(|count| start + count > MOST_PARAMETERS) {
+            if parameters.is_none_or(|count| start + count > MAX_PARAMETERS) {
                 let shape = format!("{widths:?}");
-                return Err(Error::TooLarge { shape, most: MOST_PARAMETERS });
+                return Err(Error::TooLarge { shape, most: MAX_PARAMETERS });
             }
             let weights = start..start + inputs * outputs;
             let bias_start = weights.end.next_multiple_of(ALIGNMENT);

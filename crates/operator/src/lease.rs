@@ -1,7 +1,7 @@
-//! One of several copies leads, by a Lease of the cluster.
+//! Leader election among several replicas of the operator, by a Lease of the cluster.
 //!
-//! Clocks of copies may differ, so nobody compares the times in the lease with its own: a
-//! lease is over when it has not *changed* for its length on the observer's own clock.
+//! The clocks of replicas may differ, so none compares the times in the lease with its own clock: a
+//! lease has expired when it has not *changed* for its duration on the observer's own clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,39 +12,45 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
+use crate::supervisor::Heartbeat;
 use crate::telemetry::Telemetry;
 
 /// How often a lease is renewed.
 const RENEW: Duration = Duration::from_secs(2);
 
-/// How a lease is held.
+/// Several attempts, each with a time limit of its own, fit into this time.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The leader elector finishes its last attempt and releases the lease within this time.
+const MAX_RESIGN_TIME: Duration = Duration::from_secs(5);
+
+/// Settings of the leader election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseConfig {
     /// Namespace of the lease.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Who we are, different for every copy.
+    /// The name of this replica, unique among all replicas.
     pub identity: String,
-    /// A lease that has not changed for this long is free.
+    /// A lease that has not changed for this long has expired.
     pub length: Duration,
-    /// How often it is renewed.
+    /// How often the leader renews it.
     pub renew: Duration,
-    /// How often those who wait look at it.
-    pub look: Duration,
+    /// How often the other replicas read it.
+    pub retry: Duration,
 }
 
-/// The name of the lease of an operator that looks after one namespace, or after all: those of
-/// different namespaces do not wait for each other.
+/// The name of the lease of an operator for one namespace, or for all of them. Operators of
+/// different namespaces lead independently of each other.
 pub fn lease_name(only_namespace: Option<&str>) -> String {
     let of_one = only_namespace.map(|namespace| format!("-{namespace}")).unwrap_or_default();
     format!("homeostat-operator{of_one}")
 }
 
 impl LeaseConfig {
-    /// The usual times: a leader that dies is followed within ten seconds and two looks.
+    /// The default times: a leader that crashes is replaced within ten seconds and two retries.
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -52,69 +58,68 @@ impl LeaseConfig {
             identity: identity.to_owned(),
             length: Duration::from_secs(10),
             renew: RENEW,
-            look: Duration::from_secs(1),
+            retry: Duration::from_secs(1),
         }
     }
 }
 
-/// Whether this copy leads. It leads for a time and no longer, whether or not anybody finds out
-/// that the time is over: a program that was stopped and goes on must not act once more.
+/// Whether this replica leads. Leadership has an end in time, even if no code runs at that time to
+/// notice it: a process that was stopped and continues must not act once more.
 #[derive(Clone)]
 pub struct Leadership {
     until: watch::Receiver<Option<Instant>>,
 }
 
 impl Leadership {
-    /// That of a single copy, which nobody has to follow.
-    pub fn of_a_single_copy(client: Client, telemetry: Arc<Telemetry>) -> Self {
+    /// Leadership of the only replica, without an end.
+    pub fn of_a_single_replica() -> Self {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-        let (sender, until) = watch::channel(Some(Instant::now() + CENTURY));
-        // No lease says whether the server answers: it is asked all the same.
-        tokio::spawn(async move {
-            while !sender.is_closed() {
-                let asked = tokio::time::timeout(RENEW, client.apiserver_version());
-                match asked.await {
-                    Ok(Ok(_)) => telemetry.heard(),
-                    Ok(Err(error)) => telemetry.server_error("version", &error),
-                    Err(_) => telemetry.server_silent("version", RENEW),
-                }
-                tokio::time::sleep(RENEW).await;
-            }
-        });
+        let (_, until) = watch::channel(Some(Instant::now() + CENTURY));
         Self { until }
     }
 
-    /// Whether it leads now.
+    /// Whether this replica leads now.
     pub fn is_held(&self) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() < until)
     }
 
-    /// One that waits for changes from now on.
+    /// A handle that reports only changes after this call.
     pub fn from_now_on(&self) -> Self {
         let mut until = self.until.clone();
         until.mark_unchanged();
         Self { until }
     }
 
-    /// Waits until it has been taken or lost.
+    /// Waits until leadership is acquired or lost.
     pub async fn changed(&mut self) {
         if self.until.changed().await.is_err() {
-            // The program is about to end: nothing changes any more.
+            // Without an elector, leadership never changes.
             std::future::pending().await
         }
     }
 }
 
-/// What a copy does next about a lease that it has seen.
+/// Checks that the API server answers. With a lease, its renewals do.
+pub async fn check_server(client: Client, telemetry: Arc<Telemetry>, heartbeat: Heartbeat) {
+    loop {
+        match tokio::time::timeout(RENEW, client.apiserver_version()).await {
+            Ok(Ok(_)) => telemetry.server_answered(),
+            Ok(Err(error)) => telemetry.server_error("version", &error),
+            Err(_) => telemetry.server_timed_out("version", RENEW),
+        }
+        heartbeat.beat();
+        tokio::time::sleep(RENEW).await;
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// It takes or renews it.
+    /// Acquire or renew the lease.
     Take,
-    /// It waits.
     Wait,
 }
 
-/// What was seen of the lease, and when it last changed on our own clock.
+/// The lease as last read, and when it last changed on this replica's clock.
 #[derive(Debug, Default)]
 struct Observed {
     record: Option<(Option<String>, Option<Timestamp>)>,
@@ -139,85 +144,112 @@ impl Observed {
     }
 }
 
-/// Whoever holds the lease, or waits for it.
-pub struct Holder {
+/// Ends the leadership of this replica.
+pub struct Resignation {
     resign: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    resigned: oneshot::Receiver<()>,
 }
 
-impl Holder {
-    /// No longer leads, and gives the lease up, so that nobody has to wait for its end.
+impl Resignation {
+    /// Stops leading and releases the lease, so that another replica can lead before it expires.
     pub async fn resign(self) {
-        // A task that has ended holds nothing.
+        // An elector that has ended or stalled holds a lease that expires by itself.
         let _ = self.resign.send(());
-        let _ = self.task.await;
+        let _ = tokio::time::timeout(MAX_RESIGN_TIME, self.resigned).await;
     }
 }
 
-/// Holds the lease as long as it can. Whoever cannot renew it no longer leads a while before
-/// others may take it, whatever the server thinks.
-pub fn hold(
-    client: Client,
+/// Acquires the lease when it is free, and renews it as long as it can. A replica that cannot
+/// renew it stops leading some time before others may acquire it.
+pub struct LeaderElector {
+    api: Api<Lease>,
     config: LeaseConfig,
     telemetry: Arc<Telemetry>,
-) -> (Leadership, Holder) {
-    let (until, receiver) = watch::channel(None);
-    let (resign, mut resigned) = oneshot::channel();
-    let task = tokio::spawn(async move {
-        let api: Api<Lease> = Api::namespaced(client, &config.namespace);
+    until: watch::Sender<Option<Instant>>,
+    resign: oneshot::Receiver<()>,
+    resigned: oneshot::Sender<()>,
+}
+
+impl LeaderElector {
+    /// An elector that has not started yet, with handles to observe and to stop it.
+    pub fn new(
+        client: Client,
+        config: LeaseConfig,
+        telemetry: Arc<Telemetry>,
+    ) -> (Self, Leadership, Resignation) {
+        let (until, leadership) = watch::channel(None);
+        let (resign, asked_to_resign) = oneshot::channel();
+        let (has_resigned, resigned) = oneshot::channel();
+        let elector = Self {
+            api: Api::namespaced(client, &config.namespace),
+            config,
+            telemetry,
+            until,
+            resign: asked_to_resign,
+            resigned: has_resigned,
+        };
+        (elector, Leadership { until: leadership }, Resignation { resign, resigned })
+    }
+
+    /// Runs until it is asked to resign.
+    pub async fn run(self, heartbeat: Heartbeat) {
+        let Self { api, config, telemetry, until, mut resign, resigned } = self;
         let mut observed = Observed::default();
-        while !until.is_closed() {
-            // Others count from the moment at which they see the renewal, which is later.
+        loop {
+            // Other replicas count from the moment at which they see the renewal, which is later.
             let asked = Instant::now();
             let holds = tokio::time::timeout(config.renew, attempt(&api, &config, &mut observed));
             match holds.await {
                 Ok(Ok(holds)) => {
-                    telemetry.heard();
-                    say(&until, holds.then(|| asked + config.length - config.renew));
+                    telemetry.server_answered();
+                    publish(&until, holds.then(|| asked + config.length - config.renew));
                 }
-                // Silence or refusal: the lease may still be ours.
+                // Silence or refusal: the lease may still be held by this replica.
                 Ok(Err(error)) => telemetry.server_error("lease", &error),
-                Err(_) => telemetry.server_silent("lease", config.renew),
+                Err(_) => telemetry.server_timed_out("lease", config.renew),
             }
             let is_over = until.borrow().is_some_and(|until| Instant::now() >= until);
             if is_over {
-                say(&until, None);
+                publish(&until, None);
             }
+            heartbeat.beat();
             let holds = until.borrow().is_some();
-            let pause = tokio::time::sleep(if holds { config.renew } else { config.look });
+            let pause = tokio::time::sleep(if holds { config.renew } else { config.retry });
             tokio::select! {
                 () = pause => {}
-                _ = &mut resigned => break,
+                _ = &mut resign => break,
             }
         }
-        // First nobody leads here, then others may.
-        say(&until, None);
-        let given_up = tokio::time::timeout(config.renew, give_up(&api, &config)).await;
-        if !matches!(given_up, Ok(Ok(()))) {
-            tracing::warn!(?given_up, "the lease was not given up: it ends by itself");
+        // First this replica stops leading, then others may start.
+        publish(&until, None);
+        let released = tokio::time::timeout(config.renew, release(&api, &config)).await;
+        if !matches!(released, Ok(Ok(()))) {
+            tracing::warn!(?released, "failed to release the lease: it expires by itself");
         }
-    });
-    (Leadership { until: receiver }, Holder { resign, task })
+        // The process may have stopped waiting for it.
+        let _ = resigned.send(());
+    }
 }
 
-/// Makes the lease nobody's, if it is ours.
-async fn give_up(api: &Api<Lease>, config: &LeaseConfig) -> kube::Result<()> {
+/// Clears the holder of the lease, if this replica holds it.
+async fn release(api: &Api<Lease>, config: &LeaseConfig) -> kube::Result<()> {
     let Some(mut lease) = api.get_opt(&config.name).await? else { return Ok(()) };
     let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
     if spec.holder_identity.as_ref() == Some(&config.identity) {
         spec.holder_identity = Some(String::new());
-        // Refused if somebody else wrote it meanwhile, who then holds it.
+        // Refused if another replica wrote it meanwhile, which then holds it.
         won(api.replace(&config.name, &PostParams::default(), &lease).await)?;
     }
     Ok(())
 }
 
-/// Says until when we lead; that somebody leads or no longer does is news, a renewal is not.
-fn say(until: &watch::Sender<Option<Instant>>, now: Option<Instant>) {
+/// Publishes until when this replica leads. Receivers are notified when it starts or stops leading,
+/// not of renewals.
+fn publish(until: &watch::Sender<Option<Instant>>, now: Option<Instant>) {
     until.send_if_modified(|before| std::mem::replace(before, now).is_some() != now.is_some());
 }
 
-/// Takes or renews the lease, if it may; whether we hold it.
+/// Acquires or renews the lease if possible; returns whether this replica holds it.
 async fn attempt(
     api: &Api<Lease>,
     config: &LeaseConfig,
@@ -236,7 +268,7 @@ async fn attempt(
         return Ok(false);
     }
     lease.spec = Some(ours(config, Some(&spec)));
-    // The version that was read goes along: of two who take at once, one is refused.
+    // The server compares the resource version: of two replicas that write, one is refused.
     won(api.replace(&config.name, &params, &lease).await)
 }
 
@@ -278,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_over_when_it_has_not_changed_for_its_length() {
+    fn a_lease_expires_when_it_has_not_changed_for_its_duration() {
         let config = LeaseConfig::new("system", "operator", "b");
         let mut observed = Observed::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        // The times in the lease are of another clock, years away: they say nothing.
+        // The times in the lease come from another clock that is years off: they are ignored.
         assert_eq!(observed.next(&config, &spec("a", 1), at(0)), Next::Wait);
         assert_eq!(observed.next(&config, &spec("a", 1), at(9)), Next::Wait);
         assert_eq!(observed.next(&config, &spec("a", 3), at(10)), Next::Wait);
@@ -292,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_ours_or_nobodys_is_taken() {
+    fn a_lease_that_is_free_or_held_by_this_replica_is_taken() {
         let config = LeaseConfig::new("system", "operator", "b");
         let now = Instant::now();
         assert_eq!(Observed::default().next(&config, &spec("b", 1), now), Next::Take);
@@ -301,13 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_leads_longer_than_its_time_even_if_it_never_hears_of_the_end() {
+    fn leadership_ends_in_time_without_a_notification() {
         let (sender, until) = watch::channel(None);
         let leadership = Leadership { until };
         assert!(!leadership.is_held());
-        say(&sender, Some(Instant::now() + Duration::from_secs(60)));
+        publish(&sender, Some(Instant::now() + Duration::from_secs(60)));
         assert!(leadership.is_held());
-        say(&sender, Some(Instant::now() - Duration::from_millis(1)));
+        publish(&sender, Some(Instant::now() - Duration::from_millis(1)));
         assert!(!leadership.is_held());
     }
 

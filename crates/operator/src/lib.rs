@@ -1,8 +1,9 @@
-//! The multidimensional pod autoscaler: a Kubernetes operator that scales a workload in both
-//! directions at once.
+//! The multidimensional pod autoscaler: a Kubernetes operator that scales the number and the size of
+//! a workload's pods in one decision.
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cli_output;
 pub mod cluster;
 pub mod controllers;
 pub mod guard;
@@ -11,10 +12,10 @@ pub mod install;
 pub mod learn;
 pub mod lease;
 pub mod measure;
-pub mod people;
 pub mod recommend;
 pub mod run;
 pub mod serve;
+pub mod supervisor;
 pub mod telemetry;
 pub mod update;
 pub mod webhook;

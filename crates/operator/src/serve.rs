@@ -1,5 +1,5 @@
-//! What the operator serves: admission reviews, health and metrics over TLS, and the same with
-//! the log level on loopback without it.
+//! The HTTP servers of the operator: admission reviews, health and metrics with TLS, and health,
+//! metrics and the log level on loopback without TLS.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,30 +18,35 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::controllers::{Context, now};
+use crate::supervisor::{Health, Heartbeat};
 use crate::telemetry::SILENT_AFTER;
 use crate::webhook::{CurrentCertificate, review};
 
-/// A pod with everything around it is at most this long.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// Who does not finish a request in this time is let go.
-const MOST_TIME: Duration = Duration::from_secs(15);
-/// Connections at the same time; others wait.
-const MOST_CONNECTIONS: usize = 256;
+/// The maximum size of a request body; an admission review contains a whole pod.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// The time limit of a handshake and of reading a request.
+const MAX_TIME: Duration = Duration::from_secs(15);
+/// The maximum number of concurrent connections; others wait.
+const MAX_CONNECTIONS: usize = 256;
+/// A server on which every place is taken for this long accepts no probe either.
+pub(crate) const SERVER_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Changes the log level; returns what it is after that.
+/// Changes the log level if there is a new one; returns the current level.
 pub type LogLevel = Arc<dyn Fn(Option<&str>) -> Result<String, String> + Send + Sync>;
 
-/// What is served.
+/// What the request handlers need.
 pub struct Served {
     /// What the controllers share.
     pub ctx: Arc<Context>,
     /// The certificate of the TLS side.
     pub certificate: Arc<CurrentCertificate>,
-    /// The log level, for those on loopback.
+    /// Reads and changes the log level, on loopback only.
     pub log_level: LogLevel,
+    /// Whether every task of the process works.
+    pub health: Arc<Health>,
 }
 
-/// Who asks.
+/// The side on which a request arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Tls,
@@ -49,40 +54,40 @@ enum Side {
 }
 
 /// Serves without TLS; for loopback only.
-pub async fn serve_plain(listener: TcpListener, served: Arc<Served>) {
-    accept(listener, move |stream| answer(TokioIo::new(stream), served.clone(), Side::Loopback))
-        .await;
+pub async fn serve_plain(listener: TcpListener, served: Arc<Served>, heartbeat: Heartbeat) {
+    let serve = move |stream| answer(TokioIo::new(stream), served.clone(), Side::Loopback);
+    accept(listener, heartbeat, serve).await;
 }
 
 /// Serves with TLS.
-pub async fn serve_tls(listener: TcpListener, served: Arc<Served>) {
+pub async fn serve_tls(listener: TcpListener, served: Arc<Served>, heartbeat: Heartbeat) {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("the provider knows the default versions")
         .with_no_client_auth()
         .with_cert_resolver(served.certificate.clone());
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    accept(listener, move |stream| {
+    let serve = move |stream| {
         let (acceptor, served) = (acceptor.clone(), served.clone());
         async move {
-            // A client that speaks no TLS, or does not trust us, is its own problem: it is let go.
-            if let Ok(Ok(stream)) = tokio::time::timeout(MOST_TIME, acceptor.accept(stream)).await {
+            // A handshake that fails is the client's problem, and the connection is closed.
+            if let Ok(Ok(stream)) = tokio::time::timeout(MAX_TIME, acceptor.accept(stream)).await {
                 answer(TokioIo::new(stream), served, Side::Tls).await;
             }
         }
-    })
-    .await;
+    };
+    accept(listener, heartbeat, serve).await;
 }
 
-async fn accept<F, Fut>(listener: TcpListener, serve: F)
+async fn accept<F, Fut>(listener: TcpListener, heartbeat: Heartbeat, serve: F)
 where
     F: Fn(TcpStream) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send,
 {
-    let places = Arc::new(tokio::sync::Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let place = places.clone().acquire_owned().await.expect("it is never closed");
-        match listener.accept().await {
+        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+        match heartbeat.wait(listener.accept()).await {
             Ok((stream, _)) => {
                 let serve = serve.clone();
                 tokio::spawn(async move {
@@ -91,7 +96,7 @@ where
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -108,9 +113,9 @@ where
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(MOST_TIME)
+        .header_read_timeout(MAX_TIME)
         .serve_connection(stream, service);
-    // A connection that breaks is the other side's business.
+    // A broken connection is the client's problem.
     let _ = connection.await;
 }
 
@@ -127,7 +132,10 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 async fn route(request: Request<Incoming>, served: &Served, side: Side) -> Answer {
     let path = request.uri().path().to_owned();
     match (request.method(), &path[..]) {
-        (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n"),
+        (&Method::GET, "/healthz") => match served.health.failure() {
+            None => text(StatusCode::OK, "ok\n"),
+            Some(failure) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{failure}\n")),
+        },
         (&Method::GET, "/readyz") => ready(served),
         (&Method::GET, "/metrics") => {
             let mut answer = text(StatusCode::OK, served.ctx.telemetry.text());
@@ -154,11 +162,11 @@ async fn route(request: Request<Incoming>, served: &Served, side: Side) -> Answe
 }
 
 async fn body(request: Request<Incoming>) -> Result<Bytes, Answer> {
-    let body = Limited::new(request.into_body(), MOST_BYTES).collect();
-    match tokio::time::timeout(MOST_TIME, body).await {
+    let body = Limited::new(request.into_body(), MAX_BYTES).collect();
+    match tokio::time::timeout(MAX_TIME, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => {
-            Err(text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long or broke off\n"))
+            Err(text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long or incomplete\n"))
         }
         Err(_) => Err(text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n")),
     }
@@ -190,8 +198,8 @@ fn log_level(served: &Served, wanted: Option<&str>) -> Answer {
     }
 }
 
-/// Every pod is let in; some get another size. What is not understood is refused as a request,
-/// which the API server ignores by the policy of the configuration.
+/// Admits every pod, and changes the size of some. A malformed review is answered with an error, which
+/// the API server ignores, as the webhook configuration says.
 fn admit(body: &[u8], served: &Served) -> Answer {
     let telemetry = &served.ctx.telemetry;
     let review_of: Result<AdmissionReview<Pod>, _> = serde_json::from_slice(body);
@@ -199,8 +207,8 @@ fn admit(body: &[u8], served: &Served) -> Answer {
         match review_of.ok().and_then(|review| review.try_into().ok()) {
             Some(request) => request,
             None => {
-                telemetry.admitted("not_understood");
-                return text(StatusCode::BAD_REQUEST, "this is no AdmissionReview of a pod\n");
+                telemetry.admitted("malformed");
+                return text(StatusCode::BAD_REQUEST, "not an AdmissionReview of a pod\n");
             }
         };
     let objects = served.ctx.objects.state();
@@ -209,11 +217,11 @@ fn admit(body: &[u8], served: &Served) -> Answer {
     match review(&request, objects, now()) {
         Some(changes) => {
             let changes = serde_json::Value::Array(changes);
-            let patch = serde_json::from_value(changes).expect("these are operations of a patch");
+            let patch = serde_json::from_value(changes).expect("these are patch operations");
             response = response.with_patch(patch).expect("a patch is JSON");
             telemetry.admitted("sized");
         }
-        None => telemetry.admitted("left_alone"),
+        None => telemetry.admitted("unchanged"),
     }
     let review = serde_json::to_vec(&response.into_review()).expect("a review is JSON");
     let mut answer = text(StatusCode::OK, review);

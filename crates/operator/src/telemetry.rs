@@ -1,4 +1,4 @@
-//! What the operator counts, for Prometheus, and what it logs.
+//! Metrics of the operator for Prometheus, and the log messages that go with them.
 
 mod objects;
 
@@ -19,11 +19,22 @@ use prometheus_client::registry::Registry;
 use self::objects::Objects;
 use crate::api::{ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::TargetError;
+use crate::supervisor::Task;
 use crate::update::PodStep;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct What {
-    what: &'static str,
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Direction {
+    direction: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TaskName {
+    task: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -44,37 +55,40 @@ struct ObjectReason {
     reason: String,
 }
 
-/// An API server that has not answered for this long is away. It is asked every other second
-/// by whoever holds or waits for the lease.
+/// An API server that has not answered for this long is unavailable. The leader election sends a
+/// request every one or two seconds.
 pub const SILENT_AFTER: Duration = Duration::from_secs(6);
 
-/// A time in which the API server did not answer.
+/// A period in which the API server did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// When it answered again.
     pub ended: Timestamp,
-    /// How long it had been silent.
+    /// How long it had not answered.
     pub lasted: Duration,
 }
 
-struct Heard {
+struct LastAnswer {
     at: Instant,
     outage: Option<Outage>,
 }
 
-/// Counters of one process.
+const NOT_POISONED: &str = "no code panics while it holds this lock";
+
+/// Metrics of one process.
 pub struct Telemetry {
     registry: Registry,
-    passes: Counter<u64, AtomicU64>,
+    resyncs: Counter<u64, AtomicU64>,
     objects: Gauge<i64, AtomicI64>,
-    pass_seconds: Histogram,
+    resync_seconds: Histogram,
     reconcile_seconds: Histogram,
-    server_errors: Family<What, Counter>,
-    watch_errors: Family<What, Counter>,
+    server_errors: Family<Kind, Counter>,
+    watch_errors: Family<Kind, Counter>,
     panics: Counter<u64, AtomicU64>,
-    rescales: Family<What, Counter>,
-    resizes: Family<What, Counter>,
-    admissions: Family<What, Counter>,
+    rescales: Family<Direction, Counter>,
+    rescale_conflicts: Counter<u64, AtomicU64>,
+    resizes: Family<Kind, Counter>,
+    admissions: Family<Kind, Counter>,
     api_requests: Family<Method, Counter>,
     of_objects: Objects,
     conditions: Family<ObjectCondition, Gauge>,
@@ -82,8 +96,9 @@ pub struct Telemetry {
     leads: Gauge<i64, AtomicI64>,
     silence: Gauge<f64, AtomicU64>,
     outages: Counter<u64, AtomicU64>,
-    heard: Mutex<Heard>,
+    last_answer: Mutex<LastAnswer>,
     certificate_expiry: Gauge<i64, AtomicI64>,
+    task_progress: Family<TaskName, Gauge<f64, AtomicU64>>,
 }
 
 impl Default for Telemetry {
@@ -91,14 +106,15 @@ impl Default for Telemetry {
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
         let mut this = Self {
             registry: Registry::with_prefix("homeostat_operator"),
-            passes: Counter::default(),
+            resyncs: Counter::default(),
             objects: Gauge::default(),
-            pass_seconds: seconds(),
+            resync_seconds: seconds(),
             reconcile_seconds: seconds(),
             server_errors: Family::default(),
             watch_errors: Family::default(),
             panics: Counter::default(),
             rescales: Family::default(),
+            rescale_conflicts: Counter::default(),
             resizes: Family::default(),
             admissions: Family::default(),
             api_requests: Family::default(),
@@ -108,8 +124,9 @@ impl Default for Telemetry {
             leads: Gauge::default(),
             silence: Gauge::default(),
             outages: Counter::default(),
-            heard: Mutex::new(Heard { at: Instant::now(), outage: None }),
+            last_answer: Mutex::new(LastAnswer { at: Instant::now(), outage: None }),
             certificate_expiry: Gauge::default(),
+            task_progress: Family::default(),
         };
         this.register();
         this
@@ -119,41 +136,43 @@ impl Default for Telemetry {
 impl Telemetry {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("passes", "Looks at every object", self.passes.clone());
-        registry.register("objects", "Objects at the last pass", self.objects.clone());
-        registry.register(
-            "pass_seconds",
-            "Time of a look at every object",
-            self.pass_seconds.clone(),
-        );
-        let help = "Time from taking up an object to its status";
+        registry.register("resyncs", "Resyncs of all objects", self.resyncs.clone());
+        registry.register("objects", "Objects at the last resync", self.objects.clone());
+        registry.register("resync_seconds", "Duration of a resync", self.resync_seconds.clone());
+        let help = "Duration of the reconcile of one object";
         registry.register("reconcile_seconds", help, self.reconcile_seconds.clone());
-        let help = "Requests that the API server refused or did not answer";
+        let help = "Requests that the API server rejected or did not answer, by kind";
         registry.register("server_errors", help, self.server_errors.clone());
-        let help = "Watches that broke and were begun again";
+        let help = "Watches that failed and were restarted, by kind of object";
         registry.register("watch_errors", help, self.watch_errors.clone());
-        registry.register("panics", "Looks that ended in a panic", self.panics.clone());
-        let help = "Changes of a number of pods, by direction";
+        registry.register("panics", "Reconciles and updates that panicked", self.panics.clone());
+        let help = "Changes of the number of replicas, by direction";
         registry.register("rescales", help, self.rescales.clone());
-        registry.register("resizes", "Pods resized or evicted", self.resizes.clone());
-        registry.register("admissions", "Pods seen by the webhook", self.admissions.clone());
+        let help = "Changes of the number of replicas that another client's change prevented";
+        registry.register("rescale_conflicts", help, self.rescale_conflicts.clone());
+        registry.register("resizes", "Pods resized or evicted, by kind", self.resizes.clone());
+        let help = "Pods reviewed by the webhook, by kind of answer";
+        registry.register("admissions", help, self.admissions.clone());
         let help = "Conditions of objects: 1 true, 0 false, -1 unknown";
         registry.register("object_condition", help, self.conditions.clone());
-        let help = "Conditions as they turned, by reason";
+        let help = "Changes of conditions, by reason";
         registry.register("condition_changes", help, self.condition_reasons.clone());
-        registry.register("leads", "Whether this copy leads", self.leads.clone());
+        registry.register("leads", "Whether this replica leads", self.leads.clone());
         let help = "Time since the API server last answered";
         registry.register("server_silence_seconds", help, self.silence.clone());
-        let help = "Times that the API server was silent and came back";
+        let help = "Outages of the API server";
         registry.register("server_outages", help, self.outages.clone());
-        let help = "When the webhook's certificate ends, in seconds since 1970";
+        let help = "When the webhook's certificate expires, in seconds since 1970";
         registry.register("certificate_expiry_seconds", help, self.certificate_expiry.clone());
+        let help = "When a task of the process last made progress, in seconds since 1970";
+        let name = "task_last_progress_timestamp_seconds";
+        registry.register(name, help, self.task_progress.clone());
         let help = "Requests to the API server, by method";
         registry.register("api_requests", help, self.api_requests.clone());
         self.of_objects.register(registry);
     }
 
-    /// Everything in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         self.silence.set(self.silence().as_secs_f64());
         let mut text = String::new();
@@ -161,98 +180,103 @@ impl Telemetry {
         text
     }
 
-    /// A pass over all objects has ended.
-    pub fn passed(&self, objects: usize, took: Duration) {
-        self.passes.inc();
-        self.objects.set(i64::try_from(objects).unwrap_or(i64::MAX));
-        self.pass_seconds.observe(took.as_secs_f64());
-        tracing::debug!(objects, seconds = took.as_secs_f64(), "pass");
+    /// The time of the last progress of a task, in seconds since 1970.
+    pub fn task_progress(&self, task: Task) -> Gauge<f64, AtomicU64> {
+        self.task_progress.get_or_create_owned(&TaskName { task: task.name() })
     }
 
-    /// One object was looked at.
+    /// A resync of all objects has ended.
+    pub fn resynced(&self, objects: usize, took: Duration) {
+        self.resyncs.inc();
+        self.objects.set(i64::try_from(objects).unwrap_or(i64::MAX));
+        self.resync_seconds.observe(took.as_secs_f64());
+        tracing::debug!(objects, seconds = took.as_secs_f64(), "resync");
+    }
+
+    /// One object was reconciled.
     pub fn reconciled(&self, took: Duration) {
         self.reconcile_seconds.observe(took.as_secs_f64());
     }
 
-    /// The API server refused something or did not answer.
-    pub fn server_error(&self, what: &'static str, error: &kube::Error) {
-        self.server_errors.get_or_create(&What { what }).inc();
-        tracing::warn!(what, %error, "the API server did not do what was asked");
+    /// A request to the API server failed.
+    pub fn server_error(&self, kind: &'static str, error: &kube::Error) {
+        self.server_errors.get_or_create(&Kind { kind }).inc();
+        tracing::warn!(kind, %error, "a request to the API server failed");
     }
 
     /// The API server did not answer in time.
-    pub fn server_silent(&self, what: &'static str, waited: Duration) {
-        self.server_errors.get_or_create(&What { what }).inc();
-        tracing::warn!(what, seconds = waited.as_secs_f64(), "the API server did not answer");
+    pub fn server_timed_out(&self, kind: &'static str, waited: Duration) {
+        self.server_errors.get_or_create(&Kind { kind }).inc();
+        tracing::warn!(kind, seconds = waited.as_secs_f64(), "the API server did not answer");
     }
 
     /// The API server answered.
-    pub fn heard(&self) {
-        let mut heard = self.heard.lock().expect("nobody panics while holding it");
-        let lasted = heard.at.elapsed();
-        heard.at = Instant::now();
+    pub fn server_answered(&self) {
+        let mut last = self.last_answer.lock().expect(NOT_POISONED);
+        let lasted = last.at.elapsed();
+        last.at = Instant::now();
         if lasted > SILENT_AFTER {
-            heard.outage = Some(Outage { ended: Timestamp::now(), lasted });
+            last.outage = Some(Outage { ended: Timestamp::now(), lasted });
             self.outages.inc();
             tracing::warn!(seconds = lasted.as_secs_f64(), "the API server answers again");
         }
     }
 
-    /// How long ago it answered last.
+    /// Time since the API server last answered.
     pub fn silence(&self) -> Duration {
-        self.heard.lock().expect("nobody panics while holding it").at.elapsed()
+        self.last_answer.lock().expect(NOT_POISONED).at.elapsed()
     }
 
-    /// The last time that it was silent and came back.
+    /// The last outage that has ended.
     pub fn outage(&self) -> Option<Outage> {
-        self.heard.lock().expect("nobody panics while holding it").outage
+        self.last_answer.lock().expect(NOT_POISONED).outage
     }
 
     /// A workload could not be scaled.
     pub fn target_error(&self, error: &TargetError) {
-        self.server_errors.get_or_create(&What { what: "scale" }).inc();
-        tracing::warn!(%error, "a workload could not be scaled");
+        self.server_errors.get_or_create(&Kind { kind: "scale" }).inc();
+        tracing::warn!(%error, "failed to scale a workload");
     }
 
-    /// A watch broke; it is begun again.
-    pub fn watch_error(&self, what: &'static str, error: &kube::runtime::watcher::Error) {
-        self.watch_errors.get_or_create(&What { what }).inc();
-        tracing::warn!(what, %error, "a watch broke and is begun again");
+    /// A watch failed and is restarted.
+    pub fn watch_error(&self, kind: &'static str, error: &kube::runtime::watcher::Error) {
+        self.watch_errors.get_or_create(&Kind { kind }).inc();
+        tracing::warn!(kind, %error, "a watch failed and is restarted");
     }
 
-    /// A look ended in a panic.
+    /// A reconcile or an update panicked.
     pub fn panicked(&self) {
         self.panics.inc();
     }
 
-    /// A number of pods was not changed, since somebody else had changed it meanwhile.
-    pub fn outrun(&self) {
-        self.rescales.get_or_create(&What { what: "outrun" }).inc();
+    /// The number of replicas was not changed, because another client had changed it meanwhile.
+    pub fn rescale_conflict(&self) {
+        self.rescale_conflicts.inc();
     }
 
-    /// A number of pods was changed.
+    /// The number of replicas was changed.
     pub fn rescaled(&self, from: u32, to: u32) {
-        let what = if to > from { "up" } else { "down" };
-        self.rescales.get_or_create(&What { what }).inc();
+        let direction = if to > from { "up" } else { "down" };
+        self.rescales.get_or_create(&Direction { direction }).inc();
         tracing::info!(from, to, "rescaled");
     }
 
     /// A pod was resized or evicted.
     pub fn resized(&self, step: &PodStep) {
-        let (what, pod) = match step {
+        let (kind, pod) = match step {
             PodStep::Resize(pod) => ("resized", pod),
             PodStep::Evict(pod) => ("evicted", pod),
         };
-        self.resizes.get_or_create(&What { what }).inc();
-        tracing::info!(pod, "{what}");
+        self.resizes.get_or_create(&Kind { kind }).inc();
+        tracing::info!(pod, "{kind}");
     }
 
-    /// The webhook saw a pod.
-    pub fn admitted(&self, what: &'static str) {
-        self.admissions.get_or_create(&What { what }).inc();
+    /// The webhook reviewed a pod.
+    pub fn admitted(&self, kind: &'static str) {
+        self.admissions.get_or_create(&Kind { kind }).inc();
     }
 
-    /// How a condition of an object stands; none if nobody tells of it.
+    /// A condition of an object; none if its status has no such condition.
     pub fn condition(
         &self,
         (namespace, name): &(String, String),
@@ -276,24 +300,24 @@ impl Telemetry {
         self.conditions.get_or_create(&object).set(value);
     }
 
-    /// A condition turned, or has another reason than before.
-    pub fn condition_turned(&self, condition: &Condition) {
+    /// The status or the reason of a condition changed.
+    pub fn condition_changed(&self, condition: &Condition) {
         let reason =
             ObjectReason { condition: condition.type_.clone(), reason: condition.reason.clone() };
         self.condition_reasons.get_or_create(&reason).inc();
     }
 
-    /// An object was looked at, and this is what came of it.
-    pub fn looked_at(
+    /// The recommendation of an object was made, or refused.
+    pub fn recommended(
         &self,
         key: &(String, String),
         object: &MultidimPodAutoscaler,
         status: &MultidimPodAutoscalerStatus,
     ) {
-        self.of_objects.looked_at(key, object, status);
+        self.of_objects.recommended(key, object, status);
     }
 
-    /// A client that does what another does, and whose requests are counted.
+    /// A client like another whose requests are counted.
     pub fn counting(&self, client: &kube::Client) -> kube::Client {
         let (inner, requests) = (client.clone(), self.api_requests.clone());
         let counting = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -305,7 +329,7 @@ impl Telemetry {
         kube::Client::new(counting, client.default_namespace())
     }
 
-    /// Whoever leads tells of objects; we no longer do.
+    /// Removes the metrics of all objects: only the leader exports them.
     pub fn forget_all(&self) {
         for key in self.of_objects.known() {
             self.forget(&key);
@@ -313,7 +337,7 @@ impl Telemetry {
         self.conditions.clear();
     }
 
-    /// Objects that are gone are not told of any longer.
+    /// Removes the metrics of an object that was deleted.
     pub fn forget(&self, key: &(String, String)) {
         self.of_objects.forget(key);
         for kind in ConditionType::ALL {
@@ -321,13 +345,13 @@ impl Telemetry {
         }
     }
 
-    /// Whether this copy leads.
+    /// Whether this replica leads.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
     }
 
-    /// When the webhook's certificate ends.
-    pub fn certificate_ends(&self, at: i64) {
+    /// When the webhook's certificate expires, in seconds since 1970.
+    pub fn certificate_expires(&self, at: i64) {
         self.certificate_expiry.set(at);
     }
 }

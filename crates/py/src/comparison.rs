@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use homeostat_lab::compare::{Comparison, OpenedRuns};
-use homeostat_lab::{Error, RunFolder, read_curves};
+use homeostat_lab::{Error, RunFolder};
+use homeostat_report::compare::{Comparison, OpenedRuns};
+use homeostat_train::read_curves;
 use pyo3::prelude::*;
 
 use crate::exceptions::raise;
@@ -52,7 +53,7 @@ pub(crate) fn draw_curves(
 ) -> PyResult<()> {
     let drawn = py.detach(|| -> Result<(), Error> {
         let folders = runs.iter().map(|run| RunFolder::open(run)).collect::<Result<Vec<_>, _>>()?;
-        homeostat_lab::draw_curves(title, &read_curves(&folders)?, &goals, &path)
+        homeostat_train::draw_curves(title, &read_curves(&folders)?, &goals, &path)
     });
     drawn.map_err(|error| raise(py, &error))
 }

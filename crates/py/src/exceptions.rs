@@ -57,7 +57,7 @@ pub(crate) fn raise_world(py: Python<'_>, error: &EnvError) -> PyErr {
 fn class_of(error: &EnvError) -> Class {
     match error {
         EnvError::StepBeforeReset { .. } | EnvError::StepAfterEnd { .. } => Class::ResetNeeded,
-        EnvError::State(_) => Class::Error,
+        EnvError::State(_) | EnvError::CannotBeMade { .. } => Class::Error,
         _ => Class::Usage,
     }
 }

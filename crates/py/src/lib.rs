@@ -1,7 +1,7 @@
 //! `homeostat._native`: worlds, policies and the workbench as Python sees them. The package
 //! around it (`python/homeostat`) gives them the shapes of Gymnasium and PettingZoo.
 //!
-//! Layer 5. Whatever takes time runs without the interpreter's lock; an object that is in use by
+//! Layer 8. Whatever takes time runs without the interpreter's lock; an object that is in use by
 //! one thread says so to another instead of waiting. Nothing here is unsafe, and a panic
 //! becomes a Python exception.
 #![forbid(unsafe_code)]
@@ -39,7 +39,9 @@ mod _native {
     #[pymodule_export]
     use super::world::World;
     #[pymodule_export]
-    use super::worlds::{card, default_settings, own_spelling, worlds};
+    use super::worlds::{
+        card, default_settings, default_shared_world, own_spelling, setting_sections, worlds,
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python spells it so")]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use homeostat_core::Stream;
 use homeostat_env::{Action, Space};
-use homeostat_lab::{EvaluationConfig, RunFolder, load_candidate, load_candidates};
+use homeostat_lab::{Environments, RunFolder, env_factory_of, load_candidate, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Sampling, Workspace};
+use homeostat_train::EvaluationConfig;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -199,8 +200,9 @@ pub(crate) fn evaluate(
     let attended = Attended::<Infallible>::new();
     let stop = Arc::clone(&attended.stop);
     let work = move || {
-        let (candidates, worlds) = load_candidates(&path)?;
-        homeostat_lab::evaluate(candidates, &worlds, &config, &stop)
+        let candidates = load_candidates(&path)?;
+        let env_factory = env_factory_of(&path, &Environments::builtin())?;
+        homeostat_train::evaluate(candidates, &env_factory, &config, &stop)
     };
     let (played, interruption) = attended.run(py, 0, work, |_| Ok(()))?;
     if let Some(error) = interruption {

@@ -1,8 +1,10 @@
 //! Settings by keyword: Python's values in the words of the configuration file.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 
-use homeostat_lab::{Settings, UserLayers};
+use homeostat_lab::{Assignment, Environments, Settings, UserLayers};
+use pyo3::exceptions::PyFutureWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -20,7 +22,7 @@ pub(crate) fn resolve(
 ) -> PyResult<Settings> {
     let keywords = keywords
         .iter()
-        .map(|(key, value, keyword)| Ok((key.clone(), literal(value, keyword)?, keyword.clone())))
+        .map(|(key, value, keyword)| Ok(Assignment::new(key, literal(value, keyword)?, keyword)))
         .collect::<PyResult<Vec<_>>>()?;
     let layers = || {
         let mut layers = UserLayers { keywords, ..UserLayers::default() };
@@ -30,9 +32,15 @@ pub(crate) fn resolve(
         if let Some(path) = config {
             layers = layers.with_file(&path)?;
         }
-        Settings::resolve(&layers)
+        Settings::resolve(&Environments::builtin(), &layers)
     };
-    layers().map_err(|error| raise(py, &error))
+    let settings = layers().map_err(|error| raise(py, &error))?;
+    for renamed in settings.renamed() {
+        let category = py.get_type::<PyFutureWarning>();
+        let text = CString::new(renamed.as_str()).unwrap_or_default();
+        PyErr::warn(py, &category, &text, 1)?;
+    }
+    Ok(settings)
 }
 
 /// A value as TOML spells it. `None` switches an optional setting off.

@@ -39,18 +39,16 @@ impl SharedWorld {
         settings: Keywords<'_>,
         config: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (worlds, id) = worlds::make(py, world, &settings, config)?;
-        let world = worlds.make_multi_agent(&id).map_err(|error| match worlds.make(&id, 0) {
-            Ok(_) => {
-                let text = format!(
-                    "{id} is for a single agent, and one that many share is needed here: make it \
-                     with gymnasium.make(\"homeostat/{}\")",
-                    id.replacen('/', "-", 1)
-                );
-                Class::Usage.with(py, text)
-            }
-            Err(_) => raise(py, &error.into()),
-        })?;
+        let (factory, id) = worlds::make(py, world, &settings, config)?;
+        if !factory.is_shared(&id) {
+            let text = format!(
+                "{id} is for a single agent, and one that many share is needed here: make it with \
+                 gymnasium.make(\"homeostat/{}\")",
+                id.replacen('/', "-", 1)
+            );
+            return Err(Class::Usage.with(py, text));
+        }
+        let world = factory.make_multi_agent(&id).map_err(|error| raise(py, &error.into()))?;
         let possible = world.possible_agents();
         Ok(Self {
             spec: world.spec().clone(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-use homeostat_lab::{ExtraWriters, Progress, RunFolder, Training, Watcher};
+use homeostat_lab::{Environments, RunFolder};
+use homeostat_train::{ExtraWriters, Progress, Training, Watcher};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -35,7 +36,9 @@ pub(crate) fn train(
     let mut messenger =
         Messenger { sender: attended.sender.clone(), stop: Arc::clone(&attended.stop) };
     let made = match resume {
-        Some(path) => py.detach(|| Training::resume(&path, steps, extra, &mut messenger)),
+        Some(path) => py.detach(|| {
+            Training::resume(&Environments::builtin(), &path, steps, extra, &mut messenger)
+        }),
         None => {
             let settings = resolve(py, &settings, config, true)?;
             py.detach(|| {

@@ -98,8 +98,8 @@ impl VectorWorld {
                 return Err(Class::Usage.with(py, text));
             }
         };
-        let (worlds, id) = worlds::make(py, world, &settings, config)?;
-        let lanes = Lanes::new(|| worlds.make(&id, 0), count, mode)
+        let (factory, id) = worlds::make(py, world, &settings, config)?;
+        let lanes = Lanes::new(|| factory.make(&id, 0), count, mode)
             .map_err(|error| raise(py, &error.into()))?;
         let spec = lanes.spec().clone();
         let shape = [count, spec.observation.len()];

@@ -33,8 +33,8 @@ impl World {
         settings: Keywords<'_>,
         config: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let (worlds, id) = worlds::make(py, world, &settings, config)?;
-        let env = worlds.make(&id, 0).map_err(|error| raise(py, &error.into()))?;
+        let (factory, id) = worlds::make(py, world, &settings, config)?;
+        let env = factory.make(&id, 0).map_err(|error| raise(py, &error.into()))?;
         Ok(Self { spec: env.spec().clone(), env: Turn::new(&id, env) })
     }
 

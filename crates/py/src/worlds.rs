@@ -1,79 +1,94 @@
-//! The worlds by id, and their settings from keywords.
+//! The environments by id, and their settings from keywords.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use homeostat_lab::{Error, Settings, Worlds};
+use homeostat_lab::{EnvFactory, Environments, Error, Settings};
+use homeostat_simppo::Preset;
 use pyo3::prelude::*;
 
 use crate::exceptions::{Class, raise};
 use crate::settings::{Keywords, resolve};
 
-/// Worlds whose plans are kept: profiling twelve functions takes a tenth of a second, and
-/// scripts make the same world again and again.
-const KEPT_PLANS: usize = 8;
+/// Factories that are kept: profiling twelve functions takes a tenth of a second, and scripts make
+/// the same environment again and again.
+const KEPT_FACTORIES: usize = 8;
 
-/// Every world: its id, whether many agents share it, and one sentence about it.
+/// Every environment: its id, whether many agents share it, and one sentence about it.
 #[pyfunction]
 pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
-    let worlds = Worlds::default_for("").map_err(|error| raise(py, &error))?;
-    let specs = worlds.specs().into_iter().map(|spec| {
+    let factory = EnvFactory::with_defaults(&Environments::builtin());
+    let factory = factory.map_err(|error| raise(py, &error))?;
+    let specs = factory.specs().into_iter().map(|spec| {
         let id = spec.id.to_string();
-        let is_shared = Worlds::is_shared(&id);
+        let is_shared = factory.is_shared(&id);
         (id, is_shared, spec.card.summary)
     });
     Ok(specs.collect())
 }
 
-/// State, actions and reward of a world in words.
+/// State, actions and reward of an environment in words.
 #[pyfunction]
 pub(crate) fn card(py: Python<'_>, world: &str) -> PyResult<String> {
-    let (worlds, id) = make(py, world, &Vec::new(), None)?;
-    let spec = match worlds.make_multi_agent(&id) {
-        Ok(shared) => shared.spec().clone(),
-        Err(_) => {
-            let env = worlds.make(&id, 0).map_err(|error| raise(py, &Error::from(error)))?;
-            env.spec().clone()
-        }
-    };
+    let (factory, id) = make(py, world, &Vec::new(), None)?;
+    let spec = factory.spec(&id).map_err(|error| raise(py, &Error::from(error)))?;
     Ok(spec.describe())
 }
 
 /// The commented reference of every setting.
 #[pyfunction]
-pub(crate) fn default_settings() -> &'static str {
-    homeostat_lab::DEFAULT_TOML
+pub(crate) fn default_settings() -> String {
+    Environments::builtin().reference()
 }
 
-/// The worlds behind an id with the settings of these keywords, and the id as this project
-/// spells it.
+/// The section of every setting, in the order of the reference.
+#[pyfunction]
+pub(crate) fn setting_sections(py: Python<'_>) -> PyResult<Vec<String>> {
+    let settings = Settings::defaults(&Environments::builtin());
+    let settings = settings.map_err(|error| raise(py, &error))?;
+    let sections = settings.iter().filter_map(|(key, _)| key.split_once('.'));
+    let mut sections: Vec<String> = sections.map(|(section, _)| section.to_owned()).collect();
+    sections.dedup();
+    Ok(sections)
+}
+
+/// The shared environment that teams are trained in unless another is named.
+#[pyfunction]
+pub(crate) fn default_shared_world() -> &'static str {
+    Preset::by_name("simppo").map_or("", |preset| preset.env)
+}
+
+/// The environments behind an id with the settings of these keywords, and the id as this project
+/// spells it. Names of keywords are those of the simulator's section.
 pub(crate) fn make(
     py: Python<'_>,
     world: &str,
     keywords: &Keywords<'_>,
     config: Option<PathBuf>,
-) -> PyResult<(Worlds, String)> {
+) -> PyResult<(EnvFactory, String)> {
     let id = own_spelling(world);
-    if !keywords.is_empty() && !id.starts_with("faas/") {
+    let simulator = Environments::builtin().of(&id);
+    let has_settings = simulator.is_some_and(|simulator| !simulator.default_toml().is_empty());
+    if !keywords.is_empty() && !has_settings {
         let names: Vec<_> = keywords.iter().map(|(.., keyword)| keyword.as_str()).collect();
         let text = format!("{id} has no settings, got {}", names.join(", "));
         return Err(Class::Usage.with(py, text));
     }
-    let mut all: Keywords<'_> = keywords.clone();
+    let prefix = simulator.map_or("", |simulator| simulator.prefix());
+    let mut all: Keywords<'_> = keywords
+        .iter()
+        .map(|(name, value, keyword)| (format!("{prefix}.{name}"), value.clone(), keyword.clone()))
+        .collect();
     let env = pyo3::types::PyString::new(py, &id).into_any();
     all.push(("run.env".to_owned(), env, "world".to_owned()));
     let settings = resolve(py, &all, config, false)?;
-    let worlds = py.detach(|| kept(&id, &settings)).map_err(|error| raise(py, &error))?;
-    // Whoever misspells an id hears of it here, not at its first use.
-    if !worlds.specs().iter().any(|spec| spec.id.to_string() == id)
-        && let Err(error) = worlds.make(&id, 0)
-    {
-        return Err(raise(py, &error.into()));
-    }
-    Ok((worlds, id))
+    let factory = py.detach(|| kept(prefix, &settings)).map_err(|error| raise(py, &error))?;
+    // A misspelt id is refused here, not at its first use.
+    factory.spec(&id).map_err(|error| raise(py, &error.into()))?;
+    Ok((factory, id))
 }
 
-/// `homeostat/faas-function-v1`, as Gymnasium knows it, is `faas/function-v1` here.
+/// `homeostat/faas-function-v2`, as Gymnasium knows it, is `faas/function-v2` here.
 #[pyfunction]
 pub(crate) fn own_spelling(world: &str) -> String {
     match world.strip_prefix("homeostat/") {
@@ -82,27 +97,23 @@ pub(crate) fn own_spelling(world: &str) -> String {
     }
 }
 
-fn kept(id: &str, settings: &Settings) -> Result<Worlds, Error> {
-    static PLANS: Mutex<Vec<(String, Worlds)>> = Mutex::new(Vec::new());
-    let is_faas = id.starts_with("faas/");
-    let of_the_world = settings.iter().filter(|(key, ..)| is_faas && key.starts_with("faas."));
-    let key: Vec<String> = of_the_world.map(|(key, value, _)| format!("{key}={value}")).collect();
+/// The environments of these settings, made once for each set of the simulator's own.
+fn kept(prefix: &str, settings: &Settings) -> Result<EnvFactory, Error> {
+    static FACTORIES: Mutex<Vec<(String, EnvFactory)>> = Mutex::new(Vec::new());
+    let of_the_simulator = settings
+        .iter()
+        .filter(|(key, _)| key.split_once('.').is_some_and(|(section, _)| section == prefix));
+    let key: Vec<String> =
+        of_the_simulator.map(|(key, setting)| format!("{key}={}", setting.value)).collect();
     let key = key.join("\n");
-    let mut plans = PLANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // What only chains refuse is asked of the settings again.
-    if let Some(place) = plans.iter().position(|(other, _)| *other == key) {
-        let found = plans.remove(place);
-        plans.push(found.clone());
-        if id != "faas/chain-v1" {
-            return Ok(found.1);
-        }
+    let mut factories = FACTORIES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let place = factories.iter().position(|(other, _)| *other == key);
+    let found = place.map(|place| factories.remove(place).1);
+    // Preparing again is quick where it was done before, and refuses what this environment does.
+    let factory = settings.prepare(found)?;
+    factories.push((key, factory.clone()));
+    if factories.len() > KEPT_FACTORIES {
+        factories.remove(0);
     }
-    let worlds = settings.worlds()?;
-    if plans.last().is_none_or(|(other, _)| *other != key) {
-        plans.push((key, worlds.clone()));
-    }
-    if plans.len() > KEPT_PLANS {
-        plans.remove(0);
-    }
-    Ok(worlds)
+    Ok(factory)
 }

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 import homeostat
 
-CHURN = {"faas/fleet-v1": [{}, {"churn": 0.5}], "faas/fleet-v2": [{}, {"churn": 0.5}]}
+CHURN = {"faas/fleet-v3": [{}, {"churn": 0.5}], "faas/fleet-set-points-v1": [{}, {"churn": 0.5}]}
 SHARED_WITH_SETTINGS = [(world, given) for world in SHARED for given in CHURN.get(world, [{}])]
 
 
@@ -59,7 +59,7 @@ def test_pettingzoo_sees_the_same_world_from_the_same_seed(pettingzoo, world, se
     pettingzoo.parallel_seed_test(lambda: homeostat.parallel_env(world, **settings), num_cycles=60)
 
 
-@pytest.mark.parametrize("name", ["faas_chain_v1", "faas_fleet_v1", "faas_fleet_v2"])
+@pytest.mark.parametrize("name", ["faas_chain_v2", "faas_fleet_v3", "faas_fleet_set_points_v1"])
 def test_pettingzoo_counts_the_cycles(pettingzoo, name):
     from homeostat import zoo
 

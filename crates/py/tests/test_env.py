@@ -12,12 +12,12 @@ import homeostat
 from homeostat import errors
 
 
-def world(name="faas/function-v1", **settings):
+def world(name="faas/function-v2", **settings):
     return homeostat.HomeostatEnv(name, **settings)
 
 
 def test_it_is_an_env_of_gymnasium():
-    env = gymnasium.make("homeostat/faas-function-v1")
+    env = gymnasium.make("homeostat/faas-function-v2")
     assert isinstance(env, gymnasium.Env)
     assert isinstance(env.unwrapped, homeostat.HomeostatEnv)
     assert env.observation_space.shape == (7,) and env.action_space.n == 7
@@ -138,7 +138,7 @@ def test_worlds_without_settings_say_so():
 
 @pytest.mark.parametrize("name", ["faas/functon-v1", "homeostat/faas-functon-v1"])
 def test_an_unknown_world_is_answered_with_the_nearest(name):
-    with pytest.raises(ValueError, match="did you mean `faas/function-v1`"):
+    with pytest.raises(ValueError, match="did you mean `faas/function-v2`"):
         world(name)
 
 
@@ -149,14 +149,14 @@ def test_gymnasium_answers_for_ids_it_does_not_know():
 
 @pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 def test_a_world_of_many_agents_says_how_to_make_it():
-    with pytest.raises(ValueError, match=r"homeostat.parallel_env\(\"faas/fleet-v1\"\)"):
-        gymnasium.make("homeostat/faas-fleet-v1")
+    with pytest.raises(ValueError, match=r"homeostat.parallel_env\(\"faas/fleet-v3\"\)"):
+        gymnasium.make("homeostat/faas-fleet-v3")
 
 
 @pytest.mark.parametrize(
     "action, error, text",
     [
-        (7, ValueError, "action 7 is outside the action space Discrete(7) of faas/function-v1"),
+        (7, ValueError, "action 7 is outside the action space Discrete(7) of faas/function-v2"),
         (-1, ValueError, "action -1 is outside the action space Discrete(7)"),
         (10**30, ValueError, "is outside the action space Discrete(7)"),
         (1.5, TypeError, "expects an integer, got float64 of shape ()"),
@@ -178,10 +178,10 @@ def test_wrong_actions_are_refused_and_the_world_goes_on(action, error, text):
 @pytest.mark.parametrize(
     "name, action, text",
     [
-        ("faas/course-v1", [1], "expects integers of shape (2,), got shape (1,)"),
-        ("faas/course-v1", [1.0, 2.0], "expects integers of shape (2,), got float64"),
-        ("faas/course-v1", [1, 3], "is outside the action space MultiDiscrete([3, 3])"),
-        ("faas/course-v1", [[1, 2], [3]], "expects integers of shape (2,), got list"),
+        ("faas/course-v2", [1], "expects integers of shape (2,), got shape (1,)"),
+        ("faas/course-v2", [1.0, 2.0], "expects integers of shape (2,), got float64"),
+        ("faas/course-v2", [1, 3], "is outside the action space MultiDiscrete([3, 3])"),
+        ("faas/course-v2", [[1, 2], [3]], "expects integers of shape (2,), got list"),
         ("classic/pendulum-v1", [[0.0]], "expects numbers of shape (1,), got shape (1, 1)"),
         ("classic/pendulum-v1", [np.nan], "is outside the action space"),
         ("classic/pendulum-v1", ["a"], "expects numbers of shape (1,), got <U1"),
@@ -204,7 +204,7 @@ def test_every_kind_of_integer_is_an_action(action):
 
 
 def test_arrays_that_are_not_contiguous_are_read_right():
-    env, plain = world("faas/course-v1"), world("faas/course-v1")
+    env, plain = world("faas/course-v2"), world("faas/course-v2")
     env.reset(seed=1)
     plain.reset(seed=1)
     strided = np.array([2, 9, 0, 9], dtype=np.int64)[::2]
@@ -234,7 +234,7 @@ def test_an_unknown_render_mode_is_refused():
 
 
 def test_the_picture_shows_the_platform():
-    env = world("faas/shared-v1", render_mode="rgb_array")
+    env = world("faas/shared-v2", render_mode="rgb_array")
     env.reset(seed=1)
     picture = env.render()
     colours = set(map(tuple, picture.reshape(-1, 3)))
@@ -245,7 +245,7 @@ def test_the_picture_shows_the_platform():
 
 def test_other_threads_run_while_a_world_does():
     """The interpreter's lock is free during a step: a thread that counts goes on counting."""
-    env = world("faas/shared-v1", functions=200, window_s=600.0)
+    env = world("faas/shared-v2", functions=200, window_s=600.0)
     env.reset(seed=1)
     meanwhile, took = counted_meanwhile(lambda: env.step(0))
     # With the lock held it would have counted once or twice.
@@ -254,7 +254,7 @@ def test_other_threads_run_while_a_world_does():
 
 
 def test_a_world_in_use_says_so_to_another_thread():
-    env = world("faas/shared-v1", functions=200, window_s=600.0)
+    env = world("faas/shared-v2", functions=200, window_s=600.0)
     env.reset(seed=1)
     raised = []
 
@@ -269,4 +269,4 @@ def test_a_world_in_use_says_so_to_another_thread():
     thread.start()
     env.step(0)
     thread.join()
-    assert raised == ["faas/shared-v1 is in use by another thread: give each its own"]
+    assert raised == ["faas/shared-v2 is in use by another thread: give each its own"]

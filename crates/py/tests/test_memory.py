@@ -39,7 +39,7 @@ def reset_unseeded(times):
 
 
 def reset_function(times):
-    env = homeostat.HomeostatEnv("faas/function-v1", window_s=1.0, telemetry_delay_s=0.0)
+    env = homeostat.HomeostatEnv("faas/function-v2", window_s=1.0, telemetry_delay_s=0.0)
     for _ in range(times):
         env.reset()
         env.step(1)
@@ -54,14 +54,14 @@ def step_vector(times):
 
 
 def reset_fleet(times):
-    env = homeostat.parallel_env("faas/fleet-v1", functions=2, churn=1.0, window_s=1.0, telemetry_delay_s=0.0)
+    env = homeostat.parallel_env("faas/fleet-v3", functions=2, churn=1.0, window_s=1.0, telemetry_delay_s=0.0)
     for _ in range(times):
         env.reset()
         env.step({agent: env.action_space(agent).sample() for agent in env.agents})
 
 
 def draw(times):
-    env = homeostat.HomeostatEnv("faas/function-v1", render_mode="rgb_array")
+    env = homeostat.HomeostatEnv("faas/function-v2", render_mode="rgb_array")
     env.reset(seed=1)
     for _ in range(times):
         env.render()
@@ -69,7 +69,7 @@ def draw(times):
 
 def make(times):
     for number in range(times):
-        homeostat.HomeostatEnv("faas/function-v1", steps=1 + number % 20).reset()
+        homeostat.HomeostatEnv("faas/function-v2", steps=1 + number % 20).reset()
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="only Linux tells")

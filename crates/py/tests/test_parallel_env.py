@@ -15,15 +15,15 @@ def sampled(env):
 
 
 def test_it_is_a_parallel_env_of_pettingzoo():
-    env = homeostat.parallel_env("faas/fleet-v1")
+    env = homeostat.parallel_env("faas/fleet-v3")
     assert isinstance(env, pettingzoo.ParallelEnv)
     assert env.possible_agents == [f"agent-{number}" for number in range(12)]
     assert env.action_space("agent-0") is env.action_space("agent-0")
-    assert str(env) == "faas_fleet_v1"
+    assert str(env) == "faas_fleet_v3"
 
 
 def test_agents_join_and_leave():
-    env = homeostat.parallel_env("faas/fleet-v1", functions=4, churn=0.5, steps=40)
+    env = homeostat.parallel_env("faas/fleet-v3", functions=4, churn=0.5, steps=40)
     assert not hasattr(env, "possible_agents")
     env.reset(seed=3)
     before, joined, left = set(env.agents), [], []
@@ -46,7 +46,7 @@ def test_agents_join_and_leave():
 
 
 def test_everybody_sees_what_its_window_held():
-    env = homeostat.parallel_env("faas/fleet-v2", steps=2)
+    env = homeostat.parallel_env("faas/fleet-set-points-v1", steps=2)
     env.reset(seed=1)
     infos = env.step(sampled(env))[4]
     assert all(info["settled"] > 0 for info in infos.values())
@@ -55,7 +55,7 @@ def test_everybody_sees_what_its_window_held():
 
 
 def test_the_state_is_what_everybody_sees():
-    env = homeostat.parallel_env("faas/chain-v1")
+    env = homeostat.parallel_env("faas/chain-v2")
     observations, _ = env.reset(seed=1)
     np.testing.assert_array_equal(env.state(), np.concatenate(list(observations.values())))
 
@@ -68,9 +68,9 @@ def test_the_zoo_has_every_world_of_many_agents():
 
 
 def test_agents_may_act_one_after_the_other():
-    from homeostat.zoo import faas_fleet_v1
+    from homeostat.zoo import faas_fleet_v3
 
-    env = faas_fleet_v1.env(functions=2, max_cycles=3)
+    env = faas_fleet_v3.env(functions=2, max_cycles=3)
     env.reset(seed=1)
     turns = 0
     for agent in env.agent_iter():
@@ -81,7 +81,7 @@ def test_agents_may_act_one_after_the_other():
 
 
 def test_wrong_actions_are_refused_with_the_names():
-    env = homeostat.parallel_env("faas/fleet-v1", functions=2)
+    env = homeostat.parallel_env("faas/fleet-v3", functions=2)
     with pytest.raises(gymnasium.error.ResetNeeded, match="before reset"):
         env.step({})
     env.reset(seed=1)
@@ -101,25 +101,25 @@ def test_wrong_actions_are_refused_with_the_names():
 
 def test_settings_are_those_of_the_command_line():
     with pytest.raises(ValueError, match="did you mean `faas.churn`"):
-        homeostat.parallel_env("faas/fleet-v1", chrun=1.0)
+        homeostat.parallel_env("faas/fleet-v3", chrun=1.0)
     with pytest.raises(ValueError, match="max_cycles and steps are the same setting"):
-        homeostat.parallel_env("faas/fleet-v1", max_cycles=3, steps=3)
+        homeostat.parallel_env("faas/fleet-v3", max_cycles=3, steps=3)
     with pytest.raises(ValueError, match="a single agent.*gymnasium.make"):
-        homeostat.parallel_env("faas/function-v1")
-    with pytest.raises(ValueError, match="did you mean `faas/fleet-v1`"):
+        homeostat.parallel_env("faas/function-v2")
+    with pytest.raises(ValueError, match="did you mean `faas/fleet-v3`"):
         homeostat.parallel_env("faas/flet-v1")
     with pytest.raises(ValueError, match="faas.chains"):
-        homeostat.parallel_env("faas/chain-v1", chains=["uploader > nobody"])
-    stages = homeostat.parallel_env("faas/chain-v1", chains=["uploader > compression"])
+        homeostat.parallel_env("faas/chain-v2", chains=["uploader > nobody"])
+    stages = homeostat.parallel_env("faas/chain-v2", chains=["uploader > compression"])
     assert len(stages.possible_agents) == 2
 
 
 def test_the_picture_shows_everybody():
-    env = homeostat.parallel_env("faas/fleet-v1", render_mode="rgb_array")
+    env = homeostat.parallel_env("faas/fleet-v3", render_mode="rgb_array")
     env.reset(seed=1)
     first = env.render()
     env.step(sampled(env))
     assert env.render().shape == first.shape
-    text = homeostat.parallel_env("faas/fleet-v1", render_mode="ansi")
+    text = homeostat.parallel_env("faas/fleet-v3", render_mode="ansi")
     text.reset(seed=1)
     assert text.render().count("objective") == 12

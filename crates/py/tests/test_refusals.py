@@ -59,12 +59,12 @@ def refused(call, text, kind=homeostat.Error):
     ],
 )
 def test_settings(settings, text):
-    refused(lambda: homeostat.HomeostatEnv(**{"world": "faas/function-v1", **settings}), text)
+    refused(lambda: homeostat.HomeostatEnv(**{"world": "faas/function-v2", **settings}), text)
 
 
 def test_numbers_that_write_themselves_otherwise_are_numbers():
     number = enum.IntEnum("Number", {"TWO": 2}).TWO
-    env = homeostat.HomeostatEnv("faas/function-v1", steps=number, demand_cores=np.float64(0.5))
+    env = homeostat.HomeostatEnv("faas/function-v2", steps=number, demand_cores=np.float64(0.5))
     env.reset(seed=1)
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
 
@@ -73,7 +73,7 @@ def test_paths_need_not_be_unicode():
     name = os.fsdecode(b"not \xff unicode")
     with open(f"{name}.toml", "w") as file:
         file.write("[faas]\nsteps = 2\n")
-    env = homeostat.HomeostatEnv("faas/function-v1", config=f"{name}.toml")
+    env = homeostat.HomeostatEnv("faas/function-v2", config=f"{name}.toml")
     env.reset(seed=1)
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
     run = homeostat.train("ppo", env="classic/cartpole-v1", steps=2048, progress=False, run_dir=os.fsencode(name))
@@ -82,7 +82,7 @@ def test_paths_need_not_be_unicode():
 
 
 def test_actions_below_zero_and_beyond_64_bits_are_named_as_they_were_given():
-    env, envs = playing("faas/course-v1"), playing("faas/function-v1", 3)
+    env, envs = playing("faas/course-v2"), playing("faas/function-v2", 3)
     refused(lambda: env.step([-1, 0]), "action [-1, 0] is outside the action space MultiDiscrete([3, 3])", ValueError)
     huge = np.array([0, 2**63 + 1, 0], dtype=np.uint64)
     refused(lambda: envs.step(huge), "action 9223372036854775809 is outside the action space", ValueError)
@@ -100,7 +100,7 @@ def test_arrays_are_read_however_they_lie_in_memory():
 
 def test_ctrl_c_while_an_action_is_read_is_ctrl_c():
     run = homeostat.train("ppo", env="classic/cartpole-v1", steps=2048, progress=False, run_dir="run")
-    for call in (playing("faas/function-v1").step, run.policy().act):
+    for call in (playing("faas/function-v2").step, run.policy().act):
         with pytest.raises(KeyboardInterrupt):
             call(Interrupting())
         refused(lambda: call(NoArray()), "got NoArray", TypeError)
@@ -108,9 +108,9 @@ def test_ctrl_c_while_an_action_is_read_is_ctrl_c():
 
 @pytest.mark.parametrize("seed", [np.int64(5), np.array(5), np.uint8(5)])
 def test_every_kind_of_integer_is_a_seed(seed):
-    first = playing("faas/function-v1").reset(seed=5)[0]
-    np.testing.assert_array_equal(playing("faas/function-v1").reset(seed=seed)[0], first)
-    np.testing.assert_array_equal(playing("faas/function-v1", 1).reset(seed=seed)[0][0], first)
+    first = playing("faas/function-v2").reset(seed=5)[0]
+    np.testing.assert_array_equal(playing("faas/function-v2").reset(seed=seed)[0], first)
+    np.testing.assert_array_equal(playing("faas/function-v2", 1).reset(seed=seed)[0][0], first)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_every_kind_of_integer_is_a_seed(seed):
     ],
 )
 def test_seeds(seed, text):
-    refused(lambda: playing("faas/function-v1").reset(seed=seed), text)
-    refused(lambda: playing("faas/function-v1", 2).reset(seed=seed), text)
-    refused(lambda: playing("faas/function-v1", 2).reset(seed=[0, seed]), text)
+    refused(lambda: playing("faas/function-v2").reset(seed=seed), text)
+    refused(lambda: playing("faas/function-v2", 2).reset(seed=seed), text)
+    refused(lambda: playing("faas/function-v2", 2).reset(seed=[0, seed]), text)
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_seeds(seed, text):
     ],
 )
 def test_vector_environments(keywords, text):
-    refused(lambda: homeostat.HomeostatVectorEnv("faas/function-v1", **keywords), text)
-    envs = playing("faas/function-v1", np.int64(2))
+    refused(lambda: homeostat.HomeostatVectorEnv("faas/function-v2", **keywords), text)
+    envs = playing("faas/function-v2", np.int64(2))
     refused(lambda: envs.reset(seed=np.zeros((2, 2), int)), "a seed is an integer or None, got ndarray")
     refused(lambda: envs.reset(options="all"), "options must be a dictionary, got str")
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_worlds_are_not_copied_in_the_middle(duplicate):
-    for env in (playing("faas/function-v1"), playing("faas/function-v1", 2), gymnasium.make("homeostat/faas-function-v1")):
-        refused(lambda: duplicate(env.unwrapped), "faas/function-v1 can be neither pickled nor copied: make another")
+    for env in (playing("faas/function-v2"), playing("faas/function-v2", 2), gymnasium.make("homeostat/faas-function-v2")):
+        refused(lambda: duplicate(env.unwrapped), "faas/function-v2 can be neither pickled nor copied: make another")
 
 
 def test_policies_and_runs_are_sent_to_other_processes():
@@ -212,7 +212,7 @@ def test_actions_of_the_course(value):
 
 def test_agents_that_cannot_be_have_no_space():
     pytest.importorskip("pettingzoo")
-    env = homeostat.parallel_env("faas/fleet-v1", functions=2)
-    refused(lambda: env.action_space("nobody"), "faas/fleet-v1 has no agent 'nobody': there are agent-0 to agent-1")
+    env = homeostat.parallel_env("faas/fleet-v3", functions=2)
+    refused(lambda: env.action_space("nobody"), "faas/fleet-v3 has no agent 'nobody': there are agent-0 to agent-1")
     refused(lambda: homeostat.parallel_env(3), "world must be a text, got int", errors.WrongType)
-    refused(lambda: pickle.dumps(env), "faas/fleet-v1 can be neither pickled nor copied")
+    refused(lambda: pickle.dumps(env), "faas/fleet-v3 can be neither pickled nor copied")

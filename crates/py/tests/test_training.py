@@ -89,7 +89,7 @@ def test_drawn_actions_follow_the_seed():
 
 @pytest.mark.parametrize(
     "algorithm, env, shape",
-    [("ddpg", "classic/pendulum-v1", (1,)), ("ppo", "faas/course-v1", (2,)), ("q-learning", "toy/grid-world-v1", ())],
+    [("ddpg", "classic/pendulum-v1", (1,)), ("ppo", "faas/course-v2", (2,)), ("q-learning", "toy/grid-world-v1", ())],
 )
 def test_actions_have_the_form_of_their_space(algorithm, env, shape):
     run = homeostat.train(algorithm, env=env, steps=600, **QUICK)
@@ -122,7 +122,7 @@ def test_wrong_observations_are_refused(observation, text):
 
 def test_teams_train_and_every_agent_has_a_policy():
     run = homeostat.train("simppo", steps=200, faas={"functions": 3}, log_every=100, **QUICK)
-    assert run.summary["algorithm"] == "simppo" and run.summary["env"] == "faas/fleet-v1"
+    assert run.summary["algorithm"] == "simppo" and run.summary["env"] == "faas/fleet-v3"
     assert [path.stem for path in run.policies] == ["agent-0", "agent-1", "agent-2"]
     with pytest.raises(ValueError, match="several policies, agent-0, agent-1, agent-2: say agent=0"):
         homeostat.load_policy(run)
@@ -130,7 +130,7 @@ def test_teams_train_and_every_agent_has_a_policy():
         homeostat.load_policy(run, agent=7)
     policies = {f"agent-{number}": run.policy(number) for number in range(3)}
     pytest.importorskip("pettingzoo")
-    world = homeostat.parallel_env("faas/fleet-v1", config=str(run.path / "config.toml"))
+    world = homeostat.parallel_env("faas/fleet-v3", config=str(run.path / "config.toml"))
     observations, _ = world.reset(seed=1)
     world.step({agent: policies[agent].act(seen) for agent, seen in observations.items()})
     assert set(run.evaluate(episodes=2)) == set(policies)
@@ -221,7 +221,7 @@ except KeyboardInterrupt as interruption:
     assert (run.path / "metrics.jsonl").read_bytes() == (whole.path / "metrics.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("algorithm, env", [("ppo", "classic/cartpole-v1"), ("simppo", "faas/fleet-v1")])
+@pytest.mark.parametrize("algorithm, env", [("ppo", "classic/cartpole-v1"), ("simppo", "faas/fleet-v3")])
 def test_ctrl_c_ends_an_evaluation(algorithm, env):
     homeostat.train(algorithm, env=env, steps=256, log_every=256, ppo={"steps_per_update": 32}, **QUICK)
     code = """

@@ -10,7 +10,7 @@ import homeostat
 from homeostat import errors
 
 
-def vector(name="homeostat/faas-function-v1", count=3, **keywords):
+def vector(name="homeostat/faas-function-v2", count=3, **keywords):
     return gymnasium.make_vec(name, num_envs=count, **keywords)
 
 
@@ -83,7 +83,7 @@ def test_a_copy_is_seeded_as_a_world_of_its_own():
     envs = vector()
     first, _ = envs.reset(seed=20)
     for place in range(3):
-        alone, _ = gymnasium.make("homeostat/faas-function-v1").reset(seed=20 + place)
+        alone, _ = gymnasium.make("homeostat/faas-function-v2").reset(seed=20 + place)
         np.testing.assert_array_equal(first[place], alone)
     listed, _ = envs.reset(seed=[22, 21, 20])
     np.testing.assert_array_equal(listed, first[::-1])
@@ -138,7 +138,7 @@ def test_without_autoreset_whoever_ended_waits_for_its_reset():
 @pytest.mark.parametrize(
     "actions, error, text",
     [
-        ([0, 0], ValueError, "faas/function-v1 expects integers of shape (3,), got shape (2,)"),
+        ([0, 0], ValueError, "faas/function-v2 expects integers of shape (3,), got shape (2,)"),
         (np.zeros(3), TypeError, "expects integers of shape (3,), got float64 of shape (3,)"),
         (np.zeros((3, 1), int), ValueError, "expects integers of shape (3,), got shape (3, 1)"),
         ([0, 0, 7], ValueError, "action 7 is outside the action space Discrete(7)"),

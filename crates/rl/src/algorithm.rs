@@ -95,12 +95,12 @@ impl AlgorithmConfig {
     }
 
     /// How many copies of the world each agent plays at once.
-    pub fn lanes(&self) -> usize {
+    pub fn num_envs(&self) -> usize {
         match self {
-            Self::Ppo(config) => config.lanes,
-            Self::Dqn(config) => config.lanes,
-            Self::Ddpg(config) => config.lanes,
-            Self::QLearning(config) => config.lanes,
+            Self::Ppo(config) => config.num_envs,
+            Self::Dqn(config) => config.num_envs,
+            Self::Ddpg(config) => config.num_envs,
+            Self::QLearning(config) => config.num_envs,
             Self::Reinforce(_) => 1,
         }
     }
@@ -149,11 +149,11 @@ pub(crate) fn count(setting: &str, value: usize, most: usize) -> Result<()> {
 }
 
 /// Most copies of a world that one agent may play.
-pub(crate) const MOST_LANES: usize = 1 << 16;
+pub(crate) const MAX_ENVS: usize = 1 << 16;
 /// Most rows of one batch.
-pub(crate) const MOST_ROWS: usize = 1 << 24;
+pub(crate) const MAX_ROWS: usize = 1 << 24;
 /// Most transitions remembered.
-pub(crate) const MOST_REMEMBERED: usize = 1 << 30;
+pub(crate) const MAX_REMEMBERED: usize = 1 << 30;
 
 pub(crate) fn at_least_one(setting: &str, value: usize) -> Result<()> {
     if value >= 1 { Ok(()) } else { refuse(setting, value, "it must be at least 1") }

@@ -11,13 +11,13 @@ use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    MOST_LANES, MOST_REMEMBERED, MOST_ROWS, at_least_one, count, not_negative, open_unit, positive,
+    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, not_negative, open_unit, positive,
     suited_to, unit,
 };
 use crate::learner::Guard;
 use crate::noise::{Noise, NoiseConfig};
+use crate::optimized_network::OptimizedNetwork;
 use crate::replay::{Replay, Transition};
-use crate::trainee::Trainee;
 use crate::workspace::RowScalars;
 use crate::{
     ActionCodec, AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Workspace,
@@ -28,7 +28,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct DdpgConfig {
     /// Copies of the world that the agent plays at once.
-    pub lanes: usize,
+    pub num_envs: usize,
     /// Transitions remembered.
     pub replay_capacity: usize,
     /// Steps before the first update; until then actions are random.
@@ -67,7 +67,7 @@ pub struct DdpgConfig {
 impl Default for DdpgConfig {
     fn default() -> Self {
         Self {
-            lanes: 1,
+            num_envs: 1,
             replay_capacity: 100_000,
             learning_starts: 500,
             train_every: 1,
@@ -91,11 +91,11 @@ impl Default for DdpgConfig {
 impl DdpgConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        count("ddpg.lanes", self.lanes, MOST_LANES)?;
-        count("ddpg.replay_capacity", self.replay_capacity, MOST_REMEMBERED)?;
+        count("ddpg.num_envs", self.num_envs, MAX_ENVS)?;
+        count("ddpg.replay_capacity", self.replay_capacity, MAX_REMEMBERED)?;
         at_least_one("ddpg.train_every", self.train_every as usize)?;
         at_least_one("ddpg.gradient_steps", self.gradient_steps)?;
-        count("ddpg.minibatch", self.minibatch, MOST_ROWS)?;
+        count("ddpg.minibatch", self.minibatch, MAX_ROWS)?;
         for width in &self.hidden {
             at_least_one("ddpg.hidden", *width)?;
         }
@@ -131,9 +131,9 @@ pub struct Ddpg {
     encoder: Encoder,
     codec: ActionCodec,
     action_len: usize,
-    actor: Trainee,
+    actor: OptimizedNetwork,
     actor_target: Network,
-    critic: Trainee,
+    critic: OptimizedNetwork,
     critic_target: Network,
     replay: Replay,
     lanes: Vec<Lane>,
@@ -199,11 +199,11 @@ impl Ddpg {
         Ok(Self {
             guard: Guard::new(context.agent),
             actor_target: actor.clone(),
-            actor: Trainee::new("actor", actor, AdamConfig::default()),
+            actor: OptimizedNetwork::new("actor", actor, AdamConfig::default()),
             critic_target: critic.clone(),
-            critic: Trainee::new("critic", critic, AdamConfig::default()),
+            critic: OptimizedNetwork::new("critic", critic, AdamConfig::default()),
             replay: Replay::new(config.replay_capacity, features, action_len),
-            lanes: std::iter::repeat_with(lane).take(config.lanes).collect(),
+            lanes: std::iter::repeat_with(lane).take(config.num_envs).collect(),
             next_features: vec![0.0; features],
             next_update: config.learning_starts.max(1),
             rng: context.seeds.stream("explore"),
@@ -319,7 +319,7 @@ fn place_actions(rows: &mut [f32], actions: &[f32], len: usize, action_len: usiz
 
 impl Learner for Ddpg {
     fn lanes(&self) -> usize {
-        self.config.lanes
+        self.config.num_envs
     }
 
     fn act(

@@ -9,13 +9,12 @@ use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network, argmax, clip
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    MOST_LANES, MOST_REMEMBERED, MOST_ROWS, at_least_one, count, open_unit, positive, suited_to,
-    unit,
+    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, open_unit, positive, suited_to, unit,
 };
 use crate::learner::Guard;
+use crate::optimized_network::OptimizedNetwork;
 use crate::replay::{Replay, Transition};
 use crate::schedule::decayed;
-use crate::trainee::Trainee;
 use crate::workspace::RowScalars;
 use crate::{
     AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Schedule, Workspace,
@@ -26,7 +25,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct DqnConfig {
     /// Copies of the world that the agent plays at once.
-    pub lanes: usize,
+    pub num_envs: usize,
     /// Transitions remembered.
     pub replay_capacity: usize,
     /// Steps before the first update.
@@ -69,7 +68,7 @@ pub struct DqnConfig {
 impl Default for DqnConfig {
     fn default() -> Self {
         Self {
-            lanes: 1,
+            num_envs: 1,
             replay_capacity: 100_000,
             learning_starts: 1_000,
             train_every: 4,
@@ -94,11 +93,11 @@ impl Default for DqnConfig {
 impl DqnConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        count("dqn.lanes", self.lanes, MOST_LANES)?;
-        count("dqn.replay_capacity", self.replay_capacity, MOST_REMEMBERED)?;
+        count("dqn.num_envs", self.num_envs, MAX_ENVS)?;
+        count("dqn.replay_capacity", self.replay_capacity, MAX_REMEMBERED)?;
         at_least_one("dqn.train_every", self.train_every as usize)?;
         at_least_one("dqn.gradient_steps", self.gradient_steps)?;
-        count("dqn.minibatch", self.minibatch, MOST_ROWS)?;
+        count("dqn.minibatch", self.minibatch, MAX_ROWS)?;
         at_least_one("dqn.target_update_every", self.target_update_every as usize)?;
         for width in &self.hidden {
             at_least_one("dqn.hidden", *width)?;
@@ -123,7 +122,7 @@ pub struct Dqn {
     guard: Guard,
     encoder: Encoder,
     choices: usize,
-    online: Trainee,
+    online: OptimizedNetwork,
     target: Network,
     replay: Replay,
     /// Features and action of each lane's step that is being played.
@@ -158,9 +157,9 @@ impl Dqn {
         Ok(Self {
             guard: Guard::new(context.agent),
             target: online.clone(),
-            online: Trainee::new("q", online, AdamConfig::default()),
+            online: OptimizedNetwork::new("q", online, AdamConfig::default()),
             replay: Replay::new(config.replay_capacity, encoder.features(), 1),
-            pending: vec![(vec![0.0; encoder.features()], 0.0); config.lanes],
+            pending: vec![(vec![0.0; encoder.features()], 0.0); config.num_envs],
             next_features: vec![0.0; encoder.features()],
             gradient_steps: 0,
             next_update: config.learning_starts,
@@ -253,7 +252,7 @@ fn huber(error: f32) -> (f32, f32) {
 
 impl Learner for Dqn {
     fn lanes(&self) -> usize {
-        self.config.lanes
+        self.config.num_envs
     }
 
     fn act(

@@ -1,16 +1,42 @@
 //! A trained policy: what to do for an observation, as one file that anything
 //! can load without a trainer and without a simulator.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use homeostat_core::{Array, Persist, Snapshot, Stream};
+use homeostat_core::{Array, ControlSchema, Persist, Snapshot, Stream};
 use homeostat_env::{Action, EnvSpec, Space};
 use homeostat_nn::{Activation, Head, Init, MlpShape, Network, StateFile, argmax, decode, encode};
 use serde::{Deserialize, Serialize};
 
 use crate::{ActionCodec, Encoder, Error, Result, Workspace};
 
-const KIND: &str = "homeostat-policy/1";
+const KIND: &str = "homeostat-policy/2";
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The environment it was trained in.
+    pub env: String,
+    /// The run, if it was one that is kept on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunProvenance>,
+}
+
+/// The training run that a policy comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunProvenance {
+    /// The seed that everything random followed from.
+    pub seed: u64,
+    /// Steps of each agent that the run was given.
+    pub steps: u64,
+    /// Every setting that would make it another run: not the number of threads, for example.
+    pub settings: BTreeMap<String, String>,
+    /// SHA-256 of settings, seed and steps: equal for equal runs.
+    pub hash: String,
+}
 
 /// How a stochastic policy chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +53,11 @@ pub struct Policy {
     facts: Facts,
     encoder: Encoder,
     codec: ActionCodec,
-    brain: Brain,
+    model: Model,
 }
 
 #[derive(Debug, Clone)]
-enum Brain {
+enum Model {
     /// A distribution over actions.
     Stochastic(Network, Head),
     /// Values of the choices; the highest wins.
@@ -48,17 +74,17 @@ struct Facts {
     /// Version of this software.
     homeostat: String,
     algorithm: String,
-    env: String,
     observation: SpaceRecord,
     action: SpaceRecord,
-    /// Name of each number of an observation, in order.
-    features: Vec<String>,
-    brain: BrainRecord,
+    /// What the numbers of an observation and of an action are.
+    schema: ControlSchema,
+    provenance: Provenance,
+    model: ModelRecord,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum BrainRecord {
+enum ModelRecord {
     Stochastic { widths: Vec<usize>, activation: Activation },
     Values { widths: Vec<usize>, activation: Activation },
     Deterministic { widths: Vec<usize>, activation: Activation },
@@ -78,8 +104,8 @@ impl Policy {
     pub(crate) fn stochastic(spec: &EnvSpec, algorithm: &str, network: Network) -> Self {
         let head = ActionCodec::new(&spec.action).head();
         let (widths, activation) = describe(&network);
-        let record = BrainRecord::Stochastic { widths, activation };
-        Self::new(spec, algorithm, record, Brain::Stochastic(network, head))
+        let record = ModelRecord::Stochastic { widths, activation };
+        Self::new(spec, algorithm, record, Model::Stochastic(network, head))
     }
 
     pub(crate) fn values(spec: &EnvSpec, algorithm: &str, network: Network) -> Self {
@@ -87,42 +113,58 @@ impl Policy {
         Self::new(
             spec,
             algorithm,
-            BrainRecord::Values { widths, activation },
-            Brain::Values(network),
+            ModelRecord::Values { widths, activation },
+            Model::Values(network),
         )
     }
 
     pub(crate) fn deterministic(spec: &EnvSpec, algorithm: &str, network: Network) -> Self {
         let (widths, activation) = describe(&network);
-        let record = BrainRecord::Deterministic { widths, activation };
-        Self::new(spec, algorithm, record, Brain::Deterministic(network))
+        let record = ModelRecord::Deterministic { widths, activation };
+        Self::new(spec, algorithm, record, Model::Deterministic(network))
     }
 
     pub(crate) fn table(spec: &EnvSpec, algorithm: &str, actions: usize, values: Vec<f32>) -> Self {
-        let record = BrainRecord::Table { states: values.len() / actions, actions };
-        Self::new(spec, algorithm, record, Brain::Table(values))
+        let record = ModelRecord::Table { states: values.len() / actions, actions };
+        Self::new(spec, algorithm, record, Model::Table(values))
     }
 
-    fn new(spec: &EnvSpec, algorithm: &str, record: BrainRecord, brain: Brain) -> Self {
+    fn new(spec: &EnvSpec, algorithm: &str, record: ModelRecord, model: Model) -> Self {
         Self {
             facts: Facts {
                 homeostat: env!("CARGO_PKG_VERSION").to_owned(),
                 algorithm: algorithm.to_owned(),
-                env: spec.id.to_string(),
                 observation: SpaceRecord::new(&spec.observation),
                 action: SpaceRecord::new(&spec.action),
-                features: spec.card.observation.iter().map(|field| field.name.to_owned()).collect(),
-                brain: record,
+                schema: spec.control_schema(),
+                provenance: Provenance { env: spec.id.to_string(), ..Provenance::default() },
+                model: record,
             },
             encoder: Encoder::new(&spec.observation),
             codec: ActionCodec::new(&spec.action),
-            brain,
+            model,
         }
     }
 
-    /// The environment it was trained for.
+    /// The environment it was trained in.
     pub fn env(&self) -> &str {
-        &self.facts.env
+        &self.facts.provenance.env
+    }
+
+    /// What it reads and answers.
+    pub fn schema(&self) -> &ControlSchema {
+        &self.facts.schema
+    }
+
+    /// Where it comes from.
+    pub fn provenance(&self) -> &Provenance {
+        &self.facts.provenance
+    }
+
+    /// The same with the run it comes from, or without one.
+    pub fn with_run(mut self, run: Option<RunProvenance>) -> Self {
+        self.facts.provenance.run = run;
+        self
     }
 
     /// What it looks at.
@@ -153,8 +195,8 @@ impl Policy {
         let Workspace { kernel, actor, head: scratch, features, actions, .. } = workspace;
         let x = features.at_least(self.encoder.features());
         self.encoder.encode(obs, x);
-        match &self.brain {
-            Brain::Stochastic(network, head) => {
+        match &self.model {
+            Model::Stochastic(network, head) => {
                 let outputs = network.forward(*kernel, x, 1, actor);
                 let row = actions.at_least(head.action_len());
                 match sampling {
@@ -165,18 +207,18 @@ impl Policy {
                 }
                 self.codec.decode(row, action);
             }
-            Brain::Values(network) => {
+            Model::Values(network) => {
                 let choice = argmax(network.forward(*kernel, x, 1, actor));
                 self.codec.decode(&[choice as f32], action);
             }
-            Brain::Deterministic(network) => {
+            Model::Deterministic(network) => {
                 let outputs = network.forward(*kernel, x, 1, actor);
                 let row = actions.at_least(outputs.len());
                 row.copy_from_slice(outputs);
                 self.codec.stretch(row);
                 self.codec.decode(row, action);
             }
-            Brain::Table(values) => {
+            Model::Table(values) => {
                 let states = self.encoder.features();
                 let choices = values.len() / states;
                 let row = &values[(obs[0] as usize).min(states - 1) * choices..][..choices];
@@ -192,19 +234,19 @@ impl Policy {
             header: serde_json::to_value(&self.facts).expect("plain data"),
             ..StateFile::default()
         };
-        match &self.brain {
-            Brain::Stochastic(network, _)
-            | Brain::Values(network)
-            | Brain::Deterministic(network) => {
+        match &self.model {
+            Model::Stochastic(network, _)
+            | Model::Values(network)
+            | Model::Deterministic(network) => {
                 network.save("network", &mut file.arrays);
                 for index in 0..network.layer_count() {
                     let (_, _, shape) = network.layer(index);
                     file.shapes.insert(format!("network/{index}/weight"), shape.to_vec());
                 }
             }
-            Brain::Table(values) => {
+            Model::Table(values) => {
                 file.arrays.put_f32("table", values.as_slice());
-                let BrainRecord::Table { states, actions } = self.facts.brain else {
+                let ModelRecord::Table { states, actions } = self.facts.model else {
                     unreachable!("a table has a table's record")
                 };
                 file.shapes.insert("table".to_owned(), vec![states, actions]);
@@ -224,10 +266,18 @@ impl Policy {
             .validate()
             .and_then(|()| action.validate())
             .map_err(|e| damaged(e.to_string()))?;
-        if !facts.brain.suits(&observation, &action) {
+        if !facts.model.suits(&observation, &action) {
             return Err(damaged(format!(
-                "a {} brain cannot see {observation} and answer {action}",
-                facts.brain.name()
+                "a {} model cannot read {observation} and answer {action}",
+                facts.model.name()
+            )));
+        }
+        let (fields, parts) =
+            (facts.schema.features.features.len(), facts.schema.action.parts.len());
+        if (fields, parts) != (observation.len(), action.len()) {
+            return Err(damaged(format!(
+                "schemas of {fields} features and {parts} parts of an action do not fit \
+                 {observation} and {action}"
             )));
         }
         require_finite(&file.arrays)?;
@@ -251,35 +301,35 @@ impl Policy {
             Ok(network)
         };
         let head = codec.head();
-        let brain = match &facts.brain {
-            BrainRecord::Stochastic { widths, activation } => Brain::Stochastic(
+        let model = match &facts.model {
+            ModelRecord::Stochastic { widths, activation } => Model::Stochastic(
                 network(widths, *activation, Activation::Identity, head.outputs(), head.extra())?,
                 head,
             ),
-            BrainRecord::Values { widths, activation } => Brain::Values(network(
+            ModelRecord::Values { widths, activation } => Model::Values(network(
                 widths,
                 *activation,
                 Activation::Identity,
                 head.outputs(),
                 0,
             )?),
-            BrainRecord::Deterministic { widths, activation } => Brain::Deterministic(network(
+            ModelRecord::Deterministic { widths, activation } => Model::Deterministic(network(
                 widths,
                 *activation,
                 Activation::Tanh,
                 head.outputs(),
                 0,
             )?),
-            BrainRecord::Table { states, actions } => {
+            ModelRecord::Table { states, actions } => {
                 if (*states, *actions) != (encoder.features(), head.outputs()) {
                     return Err(damaged(format!(
                         "a table of {states} by {actions} does not fit {observation} and {action}"
                     )));
                 }
-                Brain::Table(file.arrays.f32s("table", states.saturating_mul(*actions))?.to_vec())
+                Model::Table(file.arrays.f32s("table", states.saturating_mul(*actions))?.to_vec())
             }
         };
-        Ok(Self { facts, encoder, codec, brain })
+        Ok(Self { facts, encoder, codec, model })
     }
 }
 
@@ -308,7 +358,7 @@ fn describe(network: &Network) -> (Vec<usize>, Activation) {
     (network.shape().widths(), network.shape().activation())
 }
 
-impl BrainRecord {
+impl ModelRecord {
     fn name(&self) -> &'static str {
         match self {
             Self::Stochastic { .. } => "stochastic",

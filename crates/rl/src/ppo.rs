@@ -8,10 +8,10 @@ use homeostat_env::Action;
 use homeostat_nn::{Activation, AdamConfig, AlignedBuffer, Head, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{MOST_LANES, MOST_ROWS, at_least_one, count, open_unit, positive, unit};
+use crate::algorithm::{MAX_ENVS, MAX_ROWS, at_least_one, count, open_unit, positive, unit};
 use crate::learner::Guard;
+use crate::optimized_network::{OptimizedNetwork, policy_and_value};
 use crate::rollout::{Batch, Decided, Rollout};
-use crate::trainee::{Trainee, policy_and_value};
 use crate::workspace::RowScalars;
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Schedule,
@@ -23,7 +23,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct PpoConfig {
     /// Copies of the world that the agent plays at once.
-    pub lanes: usize,
+    pub num_envs: usize,
     /// Steps in each lane between two updates.
     pub steps_per_update: usize,
     /// Passes over the steps of one update.
@@ -83,7 +83,7 @@ pub enum AdvantageNormalisation {
 impl Default for PpoConfig {
     fn default() -> Self {
         Self {
-            lanes: 8,
+            num_envs: 8,
             steps_per_update: 256,
             epochs: 10,
             minibatch: 64,
@@ -110,10 +110,10 @@ impl Default for PpoConfig {
 impl PpoConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        count("ppo.lanes", self.lanes, MOST_LANES)?;
-        count("ppo.steps_per_update", self.steps_per_update, MOST_ROWS / self.lanes)?;
+        count("ppo.num_envs", self.num_envs, MAX_ENVS)?;
+        count("ppo.steps_per_update", self.steps_per_update, MAX_ROWS / self.num_envs)?;
         at_least_one("ppo.epochs", self.epochs)?;
-        count("ppo.minibatch", self.minibatch, MOST_ROWS)?;
+        count("ppo.minibatch", self.minibatch, MAX_ROWS)?;
         for width in &self.hidden {
             at_least_one("ppo.hidden", *width)?;
         }
@@ -143,8 +143,8 @@ pub struct Ppo {
     encoder: Encoder,
     codec: ActionCodec,
     head: Head,
-    actor: Trainee,
-    critic: Trainee,
+    actor: OptimizedNetwork,
+    critic: OptimizedNetwork,
     /// Numbers that the critic sees beyond the observation.
     critic_extra: usize,
     /// Which lanes are played.
@@ -183,11 +183,11 @@ impl Ppo {
             &mut weights,
         )?;
         let adam = AdamConfig { epsilon: config.adam_epsilon, ..AdamConfig::default() };
-        let (lanes, steps) = (config.lanes, config.steps_per_update);
+        let (lanes, steps) = (config.num_envs, config.steps_per_update);
         Ok(Self {
             guard: Guard::new(context.agent),
-            actor: Trainee::new("actor", actor, adam),
-            critic: Trainee::new("critic", critic, adam),
+            actor: OptimizedNetwork::new("actor", actor, adam),
+            critic: OptimizedNetwork::new("critic", critic, adam),
             critic_extra: extra,
             open: vec![true; lanes],
             rollout: Rollout::new(lanes, steps, encoder.features() + extra, head.action_len()),

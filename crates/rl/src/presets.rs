@@ -104,7 +104,7 @@ pub fn by_name(name: &str) -> Option<Preset> {
 /// Adam's epsilon: 0.95 and 1e-5 are the usual ones.
 pub fn s_rl() -> PpoConfig {
     PpoConfig {
-        lanes: 1,
+        num_envs: 1,
         steps_per_update: 50,
         epochs: 5,
         minibatch: 10,
@@ -141,7 +141,7 @@ pub fn ma_ppo() -> PpoConfig {
 /// Table 3.3.
 pub fn firm() -> DdpgConfig {
     DdpgConfig {
-        lanes: 1,
+        num_envs: 1,
         replay_capacity: 100_000,
         learning_starts: 64,
         train_every: 1,
@@ -169,7 +169,7 @@ pub fn aware() -> DdpgConfig {
 /// CartPole by PPO: 100 000 steps.
 pub fn cartpole_ppo() -> PpoConfig {
     PpoConfig {
-        lanes: 8,
+        num_envs: 8,
         steps_per_update: 32,
         epochs: 20,
         minibatch: 256,

@@ -5,7 +5,7 @@ use homeostat_env::{Action, Space};
 use homeostat_nn::argmax;
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{MOST_LANES, count, suited_to, unit};
+use crate::algorithm::{MAX_ENVS, count, suited_to, unit};
 use crate::learner::Guard;
 use crate::schedule::decayed;
 use crate::{AgentContext, Error, Learned, Learner, Outcome, Policy, Result, Workspace};
@@ -15,7 +15,7 @@ use crate::{AgentContext, Error, Learned, Learner, Outcome, Policy, Result, Work
 #[serde(deny_unknown_fields)]
 pub struct QLearningConfig {
     /// Copies of the world that the agent plays at once.
-    pub lanes: usize,
+    pub num_envs: usize,
     /// Part of the error that one step corrects.
     pub learning_rate: f32,
     /// Discount factor; one is allowed, since tables serve worlds that end.
@@ -33,7 +33,7 @@ pub struct QLearningConfig {
 impl Default for QLearningConfig {
     fn default() -> Self {
         Self {
-            lanes: 1,
+            num_envs: 1,
             learning_rate: 0.1,
             gamma: 0.99,
             epsilon_start: 1.0,
@@ -47,7 +47,7 @@ impl Default for QLearningConfig {
 impl QLearningConfig {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        count("q-learning.lanes", self.lanes, MOST_LANES)?;
+        count("q-learning.num_envs", self.num_envs, MAX_ENVS)?;
         unit("q-learning.learning_rate", self.learning_rate)?;
         unit("q-learning.gamma", self.gamma)?;
         unit("q-learning.epsilon_start", self.epsilon_start)?;
@@ -108,7 +108,7 @@ impl QLearning {
             guard: Guard::new(context.agent),
             choices: *choices,
             table: vec![config.initial_value; states * choices],
-            pending: vec![(0, 0); config.lanes],
+            pending: vec![(0, 0); config.num_envs],
             errors: (0.0, 0),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
@@ -132,13 +132,13 @@ impl QLearning {
 
 impl Learner for QLearning {
     fn lanes(&self) -> usize {
-        self.config.lanes
+        self.config.num_envs
     }
 
     fn act(&mut self, obs: &[f32], actions: &mut [Action], _: &mut Workspace) -> Result<()> {
         self.guard.finite("observation", obs)?;
         let epsilon = self.config.epsilon(self.guard.step);
-        for lane in 0..self.config.lanes {
+        for lane in 0..self.config.num_envs {
             let is_random = self.rng.uniform() < epsilon;
             let (state, values) = self.values(obs[lane]);
             self.guard.finite("q values", values)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{at_least_one, positive, unit};
 use crate::learner::Guard;
-use crate::trainee::{Trainee, policy_and_value};
+use crate::optimized_network::{OptimizedNetwork, policy_and_value};
 use crate::{
     ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Workspace,
 };
@@ -85,8 +85,8 @@ pub struct Reinforce {
     encoder: Encoder,
     codec: ActionCodec,
     head: Head,
-    policy: Trainee,
-    baseline: Trainee,
+    policy: OptimizedNetwork,
+    baseline: OptimizedNetwork,
     episodes: Episodes,
     rng: Stream,
     context: AgentContext,
@@ -120,8 +120,8 @@ impl Reinforce {
         )?;
         Ok(Self {
             guard: Guard::new(context.agent),
-            policy: Trainee::new("policy", policy, AdamConfig::default()),
-            baseline: Trainee::new("baseline", baseline, AdamConfig::default()),
+            policy: OptimizedNetwork::new("policy", policy, AdamConfig::default()),
+            baseline: OptimizedNetwork::new("baseline", baseline, AdamConfig::default()),
             episodes: Episodes::default(),
             rng: context.seeds.stream("explore"),
             context: context.clone(),

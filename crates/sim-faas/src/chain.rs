@@ -30,7 +30,7 @@ struct Stage {
 
 impl ChainGraph {
     /// Stages of a chain at most: a set of them is one word.
-    pub const MOST_STAGES: usize = 64;
+    pub const MAX_STAGES: usize = 64;
 
     /// Stages with these names and arrows, by place. Refuses arrows that no request could
     /// follow to the end.
@@ -39,8 +39,8 @@ impl ChainGraph {
         if names.is_empty() {
             return refuse("it has no stage: name at least one function".to_owned());
         }
-        if names.len() > Self::MOST_STAGES {
-            let reason = format!("it has {} stages: {} at most", names.len(), Self::MOST_STAGES);
+        if names.len() > Self::MAX_STAGES {
+            let reason = format!("it has {} stages: {} at most", names.len(), Self::MAX_STAGES);
             return refuse(reason);
         }
         let stage = |name: &&str| Stage { name: (*name).to_owned(), before: 0, after: 0 };
@@ -118,7 +118,7 @@ impl ChainGraph {
 
     /// All stages as a set.
     pub(crate) fn all(&self) -> u64 {
-        u64::MAX >> (Self::MOST_STAGES - self.len())
+        u64::MAX >> (Self::MAX_STAGES - self.len())
     }
 
     /// Stages, each behind all that come before it; without those on a cycle and behind it.
@@ -210,7 +210,7 @@ pub(crate) fn places(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = set.trailing_zeros() as usize;
         set &= set.wrapping_sub(1);
-        (place < ChainGraph::MOST_STAGES).then_some(place)
+        (place < ChainGraph::MAX_STAGES).then_some(place)
     })
 }
 

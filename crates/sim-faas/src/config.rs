@@ -146,7 +146,7 @@ impl PlatformConfig {
 /// Who decides how many containers a function has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
-    /// Whoever calls [`crate::Platform::set_allocation`].
+    /// A controller, through [`crate::Platform::apply`].
     Managed,
     /// The platform: a request that finds no free container starts one, and an idle one is
     /// removed after a while.

@@ -17,6 +17,8 @@ mod error;
 mod objective;
 mod platform;
 mod profile;
+mod simulator;
+mod task_type;
 mod world;
 
 pub use catalogue::{by_name, catalogue, names};
@@ -29,7 +31,9 @@ pub use error::{Error, Result};
 pub use objective::Objective;
 pub use platform::{ChainId, ChainTotals, ChainWindow, FunctionId, Platform, Totals, Window};
 pub use profile::{Category, FunctionProfile};
+pub use simulator::{ConfiguredFaas, Faas, SIMULATOR};
+pub use task_type::probe_task_type;
 pub use world::{
-    Chains, FaasConfig, FaasPlan, Fleet, LoadKind, PlannedChain, RewardPreset, Tenants, heuristic,
-    is_shared, make, make_multi_agent, specs,
+    Chains, FaasConfig, FaasPlan, FaasPlant, Fleet, KEEP_ALIVE, LoadKind, PlannedChain,
+    RewardPreset, Tenants, heuristic, make, make_multi_agent, specs,
 };

@@ -6,11 +6,11 @@
 use homeostat_core::{Result, Snapshot};
 use homeostat_rl::Ppo;
 
-use crate::Kind;
+use crate::TaskType;
 
 /// The base model of each kind, once an agent of it has finished an episode.
 #[derive(Debug, Default)]
-pub(crate) struct Bases([Option<Weights>; Kind::ALL.len()]);
+pub(crate) struct Bases([Option<Weights>; TaskType::ALL.len()]);
 
 #[derive(Debug, Clone)]
 struct Weights {
@@ -27,7 +27,7 @@ impl Weights {
 
 impl Bases {
     /// The base of a kind becomes a copy of this agent's networks.
-    pub(crate) fn follow(&mut self, kind: Kind, ppo: &Ppo) {
+    pub(crate) fn follow(&mut self, kind: TaskType, ppo: &Ppo) {
         match &mut self.0[kind as usize] {
             Some(base) => {
                 let (actor, critic) = ppo.networks();
@@ -39,7 +39,7 @@ impl Bases {
     }
 
     /// A new agent starts from the base of its kind, where there is one.
-    pub(crate) fn start(&self, kind: Kind, ppo: &mut Ppo) {
+    pub(crate) fn start(&self, kind: TaskType, ppo: &mut Ppo) {
         if let Some(base) = &self.0[kind as usize] {
             let (actor, critic) = ppo.networks_mut();
             actor.params_mut().copy_from_slice(&base.actor);
@@ -48,7 +48,7 @@ impl Bases {
     }
 
     pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
-        for (kind, base) in Kind::ALL.into_iter().zip(&self.0) {
+        for (kind, base) in TaskType::ALL.into_iter().zip(&self.0) {
             let name = format!("{name}/{}", kind.name());
             out.put_u64(&format!("{name}/there"), [u64::from(base.is_some())]);
             if let Some(base) = base {
@@ -60,7 +60,7 @@ impl Bases {
 
     /// Restores what [`Bases::save`] wrote; `like` is an agent with networks of the same form.
     pub(crate) fn load(&mut self, name: &str, like: &Ppo, from: &Snapshot) -> Result<()> {
-        for (kind, slot) in Kind::ALL.into_iter().zip(&mut self.0) {
+        for (kind, slot) in TaskType::ALL.into_iter().zip(&mut self.0) {
             let name = format!("{name}/{}", kind.name());
             *slot = None;
             if from.u64s(&format!("{name}/there"), 1)?[0] != 0 {

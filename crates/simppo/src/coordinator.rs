@@ -71,8 +71,8 @@ impl CoordinatorConfig {
         if !(1..=1_000_000).contains(&most_agents) {
             return refuse("most_agents", "from 1 to 1000000".to_owned(), most_agents.to_string());
         }
-        if !(most_reward > 0.0 && most_reward <= MOST_REWARD) {
-            let need = format!("above 0, up to {MOST_REWARD}");
+        if !(most_reward > 0.0 && most_reward <= MAX_REWARD) {
+            let need = format!("above 0, up to {MAX_REWARD}");
             return refuse("most_reward", need, most_reward.to_string());
         }
         Ok(Coordinator::new(self))
@@ -80,13 +80,13 @@ impl CoordinatorConfig {
 }
 
 /// The most that rewards may be allowed to be: as integers, a million of them still fit.
-const MOST_REWARD: f64 = 1e6;
+const MAX_REWARD: f64 = 1e6;
 
 /// Steps that an agent may have made unheard. A year of them at one a second is not a lie.
-const MOST_GAP: u64 = 1 << 25;
+const MAX_GAP: u64 = 1 << 25;
 
 /// Events that wait for somebody to look at them; beyond, the oldest go.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// A coordinator.
 #[derive(Debug, Clone)]
@@ -256,7 +256,7 @@ impl Coordinator {
         self.hear(member)?;
         let record = self.records.get_mut(&member.name).expect("it was heard");
         let last = record.last_sequence;
-        record.check_sequence(transition.sequence, MOST_GAP)?;
+        record.check_sequence(transition.sequence, MAX_GAP)?;
         let missed = transition.sequence - last - 1;
         record.missed += missed;
         self.missed += missed;
@@ -348,7 +348,7 @@ impl Coordinator {
     }
 
     fn tell(&mut self, event: CoordinatorEvent) {
-        if self.events.len() == MOST_EVENTS {
+        if self.events.len() == MAX_EVENTS {
             self.events.pop_front();
             self.events_dropped += 1;
         }

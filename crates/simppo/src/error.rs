@@ -12,9 +12,6 @@ pub enum Error {
     /// The world refused.
     #[error(transparent)]
     World(#[from] homeostat_env::Error),
-    /// A function cannot be probed.
-    #[error(transparent)]
-    Platform(#[from] homeostat_sim_faas::Error),
     /// A saved state is not of this team.
     #[error(transparent)]
     State(#[from] homeostat_core::Error),

@@ -3,30 +3,30 @@
 use homeostat_core::{AgentId, Snapshot};
 use homeostat_env::{Action, MultiAgentEnv};
 
-use crate::outlook::{self, Company, Dialect};
+use crate::outlook::{self, AgentGroup, StateLayout};
 use crate::turns::TurnQueue;
-use crate::{Kind, Method, Order, Result};
+use crate::{Method, Order, Result, TaskType};
 
 /// What stays the same for all copies.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) method: Method,
-    pub(crate) dialect: Dialect,
+    pub(crate) layout: StateLayout,
     /// Figures of a state.
     pub(crate) width: usize,
     /// Figures that critics see beyond.
     pub(crate) extra: usize,
     /// The kind of each task.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<TaskType>,
     /// Agents that a sum is measured against.
     pub(crate) per: f64,
     pub(crate) hold: Action,
 }
 
 impl Rules {
-    fn kind_of(&self, world: &dyn MultiAgentEnv, agent: AgentId) -> Kind {
+    fn kind_of(&self, world: &dyn MultiAgentEnv, agent: AgentId) -> TaskType {
         let task = world.task(agent).unwrap_or(0);
-        self.kinds.get(task).copied().unwrap_or(Kind::Cpu)
+        self.kinds.get(task).copied().unwrap_or(TaskType::Cpu)
     }
 
     /// Agents of one copy, row by row.
@@ -34,10 +34,10 @@ impl Rules {
         &self,
         states: &'a [f32],
         actions: &'a [Action],
-        kinds: &'a [Kind],
-    ) -> Company<'a> {
-        let Self { dialect, width, per, .. } = *self;
-        Company { dialect, states, width, actions, kinds, per }
+        kinds: &'a [TaskType],
+    ) -> AgentGroup<'a> {
+        let Self { layout, width, per, .. } = *self;
+        AgentGroup { layout, states, width, actions, kinds, per }
     }
 }
 
@@ -46,7 +46,7 @@ impl Rules {
 pub(crate) struct Lane {
     /// Who is there, and what they see now.
     pub(crate) agents: Vec<AgentId>,
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<TaskType>,
     states: Vec<f32>,
     seen: Vec<f32>,
     pub(crate) actions: Vec<Action>,
@@ -148,12 +148,12 @@ impl Lane {
             self.last_states.extend_from_slice(&agent.obs);
         }
         let mut rewards: Vec<f64> = self.last.iter().map(|last| last.own).collect();
-        outlook::pay(rules.method.pay, &mut rewards);
+        outlook::pay(rules.method.reward_sharing, &mut rewards);
         for (last, paid) in self.last.iter_mut().zip(rewards) {
             last.paid = paid;
         }
         let company = rules.company(&self.last_states, &self.actions, &self.kinds);
-        company.look(rules.method.view, &mut self.last_seen);
+        company.look(rules.method.critic_input, &mut self.last_seen);
         let turn = self.turn.map(|place| (place, self.agents[place]));
         self.begins = world.agents().is_empty();
         if self.begins {
@@ -192,7 +192,7 @@ impl Lane {
             self.actions.push(place.map_or_else(|| rules.hold.clone(), |k| held[k].clone()));
         }
         let company = rules.company(&self.states, &self.actions, &self.kinds);
-        company.look(rules.method.view, &mut self.seen);
+        company.look(rules.method.critic_input, &mut self.seen);
         self.take_turns(rules);
     }
 
@@ -201,7 +201,7 @@ impl Lane {
             return;
         }
         let rows = self.states.chunks_exact(rules.width);
-        let kept: Vec<f32> = rows.map(|state| rules.dialect.preservation(state)).collect();
+        let kept: Vec<f32> = rows.map(|state| rules.layout.preservation(state)).collect();
         self.turn = self.queue.next(&self.agents, &kept);
     }
 

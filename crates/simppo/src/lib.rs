@@ -9,7 +9,6 @@ mod coordination;
 mod coordinator;
 mod error;
 mod guarded_clock;
-mod kind;
 mod lane;
 mod member;
 mod method;
@@ -26,8 +25,8 @@ pub use coordination::{
 };
 pub use coordinator::{AgentStanding, Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
 pub use error::{Error, Result};
-pub use kind::Kind;
-pub use method::{Method, Order, Pay, Preset, Sharing, View};
+pub use homeostat_env::TaskType;
+pub use method::{AGENT_ENV, CriticInput, Method, Order, ParameterSharing, Preset, RewardSharing};
 pub use participant::{Change, DeliveryCounts, Participant};
 pub use refusal::{Refusal, RefusalCounts, RefusalKind};
 pub use training::{Departed, Finished, Part, TeamConfig, Training};

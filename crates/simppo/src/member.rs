@@ -2,12 +2,12 @@
 
 use homeostat_core::{AgentId, Result, Snapshot};
 
-use crate::Kind;
+use crate::TaskType;
 
 /// One agent.
 pub(crate) struct Member {
     pub(crate) agent: AgentId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TaskType,
     /// Which network plays for it.
     pub(crate) net: usize,
     /// The network's lane in each copy of the world.
@@ -38,7 +38,7 @@ struct Record {
 const LAST: f64 = 0.1;
 
 impl Member {
-    pub(crate) fn new(agent: AgentId, kind: Kind, net: usize, ppo_lanes: Vec<usize>) -> Self {
+    pub(crate) fn new(agent: AgentId, kind: TaskType, net: usize, ppo_lanes: Vec<usize>) -> Self {
         let running = vec![Running::default(); ppo_lanes.len()];
         Self { agent, kind, net, ppo_lanes, running, record: Record::default() }
     }
@@ -83,7 +83,7 @@ impl Member {
         });
         Ok(Self {
             agent,
-            kind: Kind::from_number(facts[0]),
+            kind: TaskType::from_index(facts[0]),
             net: facts[1] as usize,
             ppo_lanes: facts[2..].iter().map(|lane| *lane as usize).collect(),
             running: running.collect(),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_episode_is_held_against_many() {
-        let mut member = Member::new(AgentId::new(0), Kind::Cpu, 0, vec![0]);
+        let mut member = Member::new(AgentId::new(0), TaskType::Cpu, 0, vec![0]);
         assert_eq!(member.standing(), None);
         for episode in 0..50 {
             member.running[0] = Running { own: -6.0, paid: 0.0, length: 3 };

@@ -10,21 +10,21 @@ use crate::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub struct Method {
     /// Whose reward an agent learns from.
-    pub pay: Pay,
+    pub reward_sharing: RewardSharing,
     /// What its critic sees beyond its own state.
-    pub view: View,
+    pub critic_input: CriticInput,
     /// With whom it shares its networks.
-    pub sharing: Sharing,
+    pub parameter_sharing: ParameterSharing,
     /// Who acts when.
     pub order: Order,
-    /// Copies of the world that are played at once.
-    pub worlds: usize,
+    /// Copies of the environment that are played at once.
+    pub num_envs: usize,
 }
 
 /// Whose reward an agent learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Pay {
+pub enum RewardSharing {
     /// Its own.
     Own,
     /// The mean of all agents' (section 4.7.1).
@@ -36,7 +36,7 @@ pub enum Pay {
 /// What a critic sees beyond the agent's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum View {
+pub enum CriticInput {
     /// Nothing.
     Local,
     /// The virtual agent: all the others, with deviations (section 4.7.1).
@@ -52,10 +52,11 @@ pub enum View {
 /// With whom an agent shares its networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sharing {
-    /// With nobody.
-    Nobody,
-    /// With nobody; a newcomer starts from the base model of its kind (section 4.7.2).
+pub enum ParameterSharing {
+    /// No sharing: every agent has its own networks.
+    #[serde(alias = "nobody")]
+    None,
+    /// No sharing; a newcomer starts from the base model of its kind (section 4.7.2).
     Base,
     /// One pair of networks for each kind of function.
     Kind,
@@ -76,31 +77,34 @@ pub enum Order {
 impl Method {
     /// Refuses settings outside their range.
     pub fn validate(&self) -> Result<()> {
-        if (1..=MOST_WORLDS).contains(&self.worlds) {
+        if (1..=MAX_ENVS).contains(&self.num_envs) {
             return Ok(());
         }
         Err(Error::Setting {
-            setting: "simppo.worlds",
-            need: format!("from 1 to {MOST_WORLDS}"),
-            value: self.worlds.to_string(),
+            setting: "simppo.num_envs",
+            need: format!("from 1 to {MAX_ENVS}"),
+            value: self.num_envs.to_string(),
         })
     }
 }
 
-/// More copies of a world than any machine has use for.
-const MOST_WORLDS: usize = 1024;
+/// More copies of an environment than any machine has use for.
+const MAX_ENVS: usize = 1024;
 
 impl Default for Method {
     fn default() -> Self {
         Self {
-            pay: Pay::Team,
-            view: View::Others,
-            sharing: Sharing::Base,
+            reward_sharing: RewardSharing::Team,
+            critic_input: CriticInput::Others,
+            parameter_sharing: ParameterSharing::Base,
             order: Order::Together,
-            worlds: 1,
+            num_envs: 1,
         }
     }
 }
+
+/// The environment in which an agent of a team of processes acts, unless another is named.
+pub const AGENT_ENV: &str = "faas/function-v2";
 
 /// A method by name, with everything it takes to train it.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,30 +125,37 @@ impl Preset {
     /// Every method, the printed ones first.
     pub fn all() -> Vec<Self> {
         let table_4_2 = presets::simppo();
-        let printed = |name, summary, pay, view, sharing, order| Self {
-            name,
-            summary,
-            method: Method { pay, view, sharing, order, worlds: 1 },
-            ppo: table_4_2.clone(),
-            env: "faas/fleet-v1",
-        };
+        let printed =
+            |name, summary, reward_sharing, critic_input, parameter_sharing, order| Self {
+                name,
+                summary,
+                method: Method {
+                    reward_sharing,
+                    critic_input,
+                    parameter_sharing,
+                    order,
+                    num_envs: 1,
+                },
+                ppo: table_4_2.clone(),
+                env: "faas/fleet-v3",
+            };
+        use CriticInput::{AllStates, Kinds, Local, Others, OthersPlain};
         use Order::{Queue, Together};
-        use Pay::{Own, Team, Total};
-        use Sharing::{All, Base, Nobody};
-        use View::{AllStates, Kinds, Local, Others, OthersPlain};
+        use ParameterSharing::{All, Base, None as NotShared};
+        use RewardSharing::{Own, Team, Total};
         vec![
             // The single agent's minibatch: section 4.5.2 keeps everything else as it was alone.
             Self {
                 ppo: presets::s_rl(),
-                ..printed("s-rl", "each agent for itself", Own, Local, Nobody, Together)
+                ..printed("s-rl", "each agent for itself", Own, Local, NotShared, Together)
             },
-            printed("il-rl", "the team's reward, nothing else", Team, Local, Nobody, Together),
+            printed("il-rl", "the team's reward, nothing else", Team, Local, NotShared, Together),
             printed(
                 "cpq-rl",
                 "one agent at a time, the worst off first",
                 Own,
                 Local,
-                Nobody,
+                NotShared,
                 Queue,
             ),
             // Updates every 200 steps: four episodes here.
@@ -155,7 +166,7 @@ impl Preset {
                     "the sum of rewards, a virtual agent",
                     Total,
                     OthersPlain,
-                    Nobody,
+                    NotShared,
                     Together,
                 )
             },
@@ -180,7 +191,7 @@ impl Preset {
                 "SIMPPO without parameter sharing",
                 Team,
                 Others,
-                Nobody,
+                NotShared,
                 Together,
             ),
             printed(
@@ -195,14 +206,14 @@ impl Preset {
                 name: "simppo+",
                 summary: "one network for all that knows each function, set-points, the team's late requests",
                 method: Method {
-                    pay: Team,
-                    view: Others,
-                    sharing: All,
+                    reward_sharing: Team,
+                    critic_input: Others,
+                    parameter_sharing: All,
                     order: Together,
-                    worlds: 4,
+                    num_envs: 4,
                 },
                 ppo: plus(),
-                env: "faas/fleet-v2",
+                env: "faas/fleet-set-points-v1",
             },
         ]
     }
@@ -217,7 +228,7 @@ impl Preset {
 /// agent in one world, as everywhere here.
 fn plus() -> PpoConfig {
     PpoConfig {
-        lanes: 1,
+        num_envs: 1,
         steps_per_update: 50,
         epochs: 5,
         minibatch: 5,

@@ -5,7 +5,7 @@ use homeostat_env::{Action, EnvSpec};
 use homeostat_rl::{AgentContext, Learner, Outcome, Ppo, PpoConfig, Workspace};
 
 use crate::lane::{Lane, Rules};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result, TaskType};
 
 /// One pair of networks and those it plays for.
 pub(crate) struct Net {
@@ -29,7 +29,7 @@ pub(crate) struct Origin {
     /// Its first agent, which its errors name.
     pub(crate) agent: AgentId,
     /// The kind of that agent, and of all the others where networks are shared by kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: TaskType,
     /// How many times the minibatch of one agent in one world it takes.
     pub(crate) rows: usize,
 }
@@ -52,8 +52,11 @@ pub(crate) struct Form<'a> {
 impl Net {
     /// Fresh networks that play for nobody yet.
     pub(crate) fn new(form: &Form<'_>, origin: Origin, seeds: SeedTree) -> Result<Self> {
-        let config =
-            PpoConfig { lanes: 1, minibatch: form.ppo.minibatch * origin.rows, ..form.ppo.clone() };
+        let config = PpoConfig {
+            num_envs: 1,
+            minibatch: form.ppo.minibatch * origin.rows,
+            ..form.ppo.clone()
+        };
         let context = AgentContext { agent: origin.agent, spec: form.spec.clone(), seeds };
         let mut ppo = Ppo::with_critic_extra(&config, &context, form.extra)?;
         // Agents open the lanes they need.
@@ -155,7 +158,7 @@ impl Net {
         let origin = from.u64s(&format!("{name}/origin"), 3)?;
         let origin = Origin {
             agent: AgentId::new(origin[0] as u32),
-            kind: Kind::from_number(origin[1]),
+            kind: TaskType::from_index(origin[1]),
             rows: origin[2] as usize,
         };
         // Every stream is restored below.

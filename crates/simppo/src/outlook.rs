@@ -1,35 +1,41 @@
 //! What each critic sees of the others, and what each agent is paid: the coordination itself,
 //! for the agents of one world in one step.
 
-use homeostat_decide::{Features, ScalingAction, SetPoints};
-use homeostat_env::Action;
+use homeostat_core::FeatureSchema;
+use homeostat_decide::{Features, ScalingAction, SetPoints, StageFeatures};
+use homeostat_env::{Action, EnvSpec};
 
-use crate::{Contribution, GlobalState, Kind, Pay, View, VirtualAgent};
+use crate::{Contribution, CriticInput, GlobalState, RewardSharing, TaskType, VirtualAgent};
 
-/// Which world the agents live in, as far as their states are read.
+/// What the first numbers of a state mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// Table 4.1, possibly with further figures behind.
-    Table,
-    /// Set-points.
+pub(crate) enum StateLayout {
+    /// [`Features`], possibly with further figures behind, and steps of [`ScalingAction`].
+    Steps,
+    /// [`SetPoints`].
     SetPoints,
     /// Numbers that mean nothing here.
-    Foreign,
+    Unknown,
 }
 
-impl Dialect {
-    pub(crate) fn of(env: &str) -> Self {
-        match env {
-            "faas/fleet-v1" | "faas/chain-v1" => Self::Table,
-            "faas/fleet-v2" => Self::SetPoints,
-            _ => Self::Foreign,
+impl StateLayout {
+    /// The layout of an environment's states, told by the features that it states.
+    pub(crate) fn of(spec: &EnvSpec) -> Self {
+        let Some(control) = &spec.control else { return Self::Unknown };
+        let is = |schema: FeatureSchema| control.features.id == schema.id;
+        if is(Features::schema()) || is(StageFeatures::schema()) {
+            Self::Steps
+        } else if is(SetPoints::feature_schema()) {
+            Self::SetPoints
+        } else {
+            Self::Unknown
         }
     }
 
     /// What an agent adds to everybody else's picture.
     fn contribution(self, state: &[f32], action: &Action) -> Contribution {
         match self {
-            Self::Table => {
+            Self::Steps => {
                 let table: &[f32; Features::COUNT] =
                     state.first_chunk().expect("the state begins with Table 4.1");
                 let action = action.discrete().and_then(ScalingAction::from_index);
@@ -54,7 +60,7 @@ impl Dialect {
                     cpu,
                 ])
             }
-            Self::Foreign => Contribution::of_figures(std::array::from_fn(|k| {
+            Self::Unknown => Contribution::of_figures(std::array::from_fn(|k| {
                 state.get(k).copied().unwrap_or(0.0).clamp(-2.0, 2.0)
             })),
         }
@@ -63,62 +69,65 @@ impl Dialect {
     /// How well an agent's objective is kept: the queue of CPQ-RL is ordered by it.
     pub(crate) fn preservation(self, state: &[f32]) -> f32 {
         match self {
-            Self::Table | Self::SetPoints => state[0],
-            Self::Foreign => 0.0,
+            Self::Steps | Self::SetPoints => state[0],
+            Self::Unknown => 0.0,
         }
     }
 }
 
 /// Numbers that a view adds to a state of `width` figures.
-pub(crate) fn width_of(view: View, width: usize) -> usize {
+pub(crate) fn width_of(view: CriticInput, width: usize) -> usize {
     match view {
-        View::Local => 0,
-        View::Others => GlobalState::FEATURES,
-        View::OthersPlain => GlobalState::FEATURES / 2,
-        View::AllStates => width,
-        View::Kinds => Kind::ALL.len() * GlobalState::FEATURES,
+        CriticInput::Local => 0,
+        CriticInput::Others => GlobalState::FEATURES,
+        CriticInput::OthersPlain => GlobalState::FEATURES / 2,
+        CriticInput::AllStates => width,
+        CriticInput::Kinds => TaskType::ALL.len() * GlobalState::FEATURES,
     }
 }
 
 /// The agents of one world.
-pub(crate) struct Company<'a> {
-    pub(crate) dialect: Dialect,
+pub(crate) struct AgentGroup<'a> {
+    pub(crate) layout: StateLayout,
     /// Their states, row after row.
     pub(crate) states: &'a [f32],
     pub(crate) width: usize,
     pub(crate) actions: &'a [Action],
-    pub(crate) kinds: &'a [Kind],
+    pub(crate) kinds: &'a [TaskType],
     /// Agents that a sum is measured against.
     pub(crate) per: f64,
 }
 
-impl Company<'_> {
+impl AgentGroup<'_> {
     /// Writes what everybody sees of the others, row after row, in time that grows as the
     /// number of agents does.
-    pub(crate) fn look(&self, view: View, out: &mut Vec<f32>) {
+    pub(crate) fn look(&self, view: CriticInput, out: &mut Vec<f32>) {
         out.clear();
         let rows = self.states.chunks_exact(self.width);
         let parts: Vec<_> = match view {
-            View::Local => return,
-            View::AllStates => return mean_of_others(self.states, self.width, out),
+            CriticInput::Local => return,
+            CriticInput::AllStates => return mean_of_others(self.states, self.width, out),
             _ => rows
                 .zip(self.actions)
-                .map(|(state, action)| self.dialect.contribution(state, action))
+                .map(|(state, action)| self.layout.contribution(state, action))
                 .collect(),
         };
-        let mut groups = [VirtualAgent::default(); Kind::ALL.len()];
-        let group_of = |kind: Kind| if view == View::Kinds { kind as usize } else { 0 };
+        let mut groups = [VirtualAgent::default(); TaskType::ALL.len()];
+        let group_of = |kind: TaskType| if view == CriticInput::Kinds { kind as usize } else { 0 };
         for (part, kind) in parts.iter().zip(self.kinds) {
             groups[group_of(*kind)].add(part);
         }
         for (part, kind) in parts.iter().zip(self.kinds) {
             let own = group_of(*kind);
-            let count = if view == View::Kinds { groups.len() } else { 1 };
+            let count = if view == CriticInput::Kinds { groups.len() } else { 1 };
             for (number, group) in groups[..count].iter().enumerate() {
                 let seen = if number == own { group.of_others(part) } else { group.of_all() };
                 let features = seen.features(self.per);
-                let shown =
-                    if view == View::OthersPlain { features.len() / 2 } else { features.len() };
+                let shown = if view == CriticInput::OthersPlain {
+                    features.len() / 2
+                } else {
+                    features.len()
+                };
                 out.extend_from_slice(&features[..shown]);
             }
         }
@@ -143,31 +152,48 @@ fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
 
 /// What everybody learns from. A reward that is no number stays with its agent, which it stops:
 /// the others are paid as if that one were not there.
-pub(crate) fn pay(pay: Pay, rewards: &mut [f64]) {
+pub(crate) fn pay(pay: RewardSharing, rewards: &mut [f64]) {
     let finite = rewards.iter().filter(|reward| reward.is_finite());
     let (count, sum) = finite.fold((0, 0.0), |(count, sum), reward| (count + 1, sum + reward));
     let paid = match pay {
-        Pay::Own => return,
-        Pay::Team => sum / f64::from(count.max(1)),
-        Pay::Total => sum,
+        RewardSharing::Own => return,
+        RewardSharing::Team => sum / f64::from(count.max(1)),
+        RewardSharing::Total => sum,
     };
     rewards.iter_mut().filter(|reward| reward.is_finite()).for_each(|reward| *reward = paid);
 }
 
 #[cfg(test)]
 mod tests {
+    use homeostat_sim_faas::FaasConfig;
+
     use super::*;
 
     #[test]
+    fn an_environment_states_what_its_features_mean() {
+        for spec in homeostat_sim_faas::specs(&FaasConfig::default()) {
+            let expect = match spec.id.name() {
+                "course" => StateLayout::Unknown,
+                "fleet-set-points" => StateLayout::SetPoints,
+                _ => StateLayout::Steps,
+            };
+            assert_eq!(StateLayout::of(&spec), expect, "{}", spec.id);
+        }
+        for spec in homeostat_env::specs() {
+            assert_eq!(StateLayout::of(&spec), StateLayout::Unknown, "{}", spec.id);
+        }
+    }
+
+    #[test]
     fn a_reward_that_is_no_number_stays_with_its_agent() {
-        let check = |how: Pay, expect: [f64; 4]| {
+        let check = |how: RewardSharing, expect: [f64; 4]| {
             let mut rewards = [1.0, f64::NAN, -3.0, f64::INFINITY];
             pay(how, &mut rewards);
             assert_eq!(format!("{rewards:?}"), format!("{expect:?}"));
         };
-        check(Pay::Own, [1.0, f64::NAN, -3.0, f64::INFINITY]);
-        check(Pay::Team, [-1.0, f64::NAN, -1.0, f64::INFINITY]);
-        check(Pay::Total, [-2.0, f64::NAN, -2.0, f64::INFINITY]);
+        check(RewardSharing::Own, [1.0, f64::NAN, -3.0, f64::INFINITY]);
+        check(RewardSharing::Team, [-1.0, f64::NAN, -1.0, f64::INFINITY]);
+        check(RewardSharing::Total, [-2.0, f64::NAN, -2.0, f64::INFINITY]);
     }
 
     #[test]

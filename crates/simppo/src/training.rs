@@ -14,8 +14,8 @@ use crate::bases::Bases;
 use crate::lane::{Lane, Rules};
 use crate::member::{Member, Running};
 use crate::net::{Form, Net, Origin, Seat};
-use crate::outlook::{Dialect, width_of};
-use crate::{Error, Kind, Method, Order, Result, Sharing};
+use crate::outlook::{StateLayout, width_of};
+use crate::{Error, Method, Order, ParameterSharing, Result, TaskType};
 
 /// What a team is made of.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct TeamConfig {
     /// that plays for several takes so many times as many, and as many gradient steps.
     pub ppo: PpoConfig,
     /// The kind of each task.
-    pub kinds: Vec<Kind>,
+    pub task_types: Vec<TaskType>,
     /// The processor's instructions to use.
     pub kernel: Kernel,
     /// Everything random follows from it.
@@ -108,8 +108,8 @@ impl Training {
         let world = make()?;
         let spec = world.spec().clone();
         let width = spec.observation.len();
-        let dialect = Dialect::of(&spec.id.to_string());
-        if config.method.order == Order::Queue && dialect == Dialect::Foreign {
+        let layout = StateLayout::of(&spec);
+        if config.method.order == Order::Queue && layout == StateLayout::Unknown {
             return Err(Error::Setting {
                 setting: "simppo.order",
                 need: format!(
@@ -120,10 +120,10 @@ impl Training {
             });
         }
         let rules = Rules {
-            dialect,
+            layout,
             width,
-            extra: width_of(config.method.view, width),
-            kinds: config.kinds.clone(),
+            extra: width_of(config.method.critic_input, width),
+            kinds: config.task_types.clone(),
             per: 1.0,
             hold: spec.action.hold(),
             method: config.method.clone(),
@@ -156,7 +156,7 @@ impl Training {
     ) -> Result<()> {
         let seeds = self.seeds.child("world").child(&self.generation.to_string());
         let mut worlds = Vec::new();
-        for number in 0..self.config.method.worlds {
+        for number in 0..self.config.method.num_envs {
             let mut world = make()?;
             world.reset(Some(seeds.seed(&format!("lane/{number}"))))?;
             worlds.push(world);
@@ -198,7 +198,7 @@ impl Training {
             return Err(failure);
         }
         done(Part::Playing);
-        self.step += self.config.method.worlds as u64;
+        self.step += self.config.method.num_envs as u64;
         self.take_in();
         self.keep_books();
         let has_changed = self.lanes.iter().any(|lane| lane.has_changed);
@@ -291,13 +291,13 @@ impl Training {
                 finished.push(Finished { agent, world, own_return, paid_return, length });
             }
         }
-        if has_ended && self.config.method.sharing == Sharing::Base {
+        if has_ended && self.config.method.parameter_sharing == ParameterSharing::Base {
             self.update_bases();
         }
     }
 
     fn update_bases(&mut self) {
-        for kind in Kind::ALL {
+        for kind in TaskType::ALL {
             let of_kind = self.members.iter().filter(|member| member.kind == kind);
             let sound = of_kind.filter(|member| self.nets[member.net].stopped.is_none());
             let ranked = sound.filter_map(|member| Some((member.standing()?, member.net)));
@@ -356,7 +356,10 @@ impl Training {
     /// Drops networks that play for nobody, and renumbers the others. Those of a kind, or of
     /// all, are kept for whoever comes.
     fn let_go(&mut self) {
-        if matches!(self.config.method.sharing, Sharing::Kind | Sharing::All) {
+        if matches!(
+            self.config.method.parameter_sharing,
+            ParameterSharing::Kind | ParameterSharing::All
+        ) {
             return;
         }
         let mut is_used = vec![false; self.nets.len()];
@@ -378,16 +381,18 @@ impl Training {
     }
 
     /// A new agent, with networks of its own or those it shares.
-    fn raise(&mut self, agent: AgentId, kind: Kind, team: usize) -> Result<Member> {
-        let worlds = self.config.method.worlds;
+    fn raise(&mut self, agent: AgentId, kind: TaskType, team: usize) -> Result<Member> {
+        let worlds = self.config.method.num_envs;
         let of_kind = || self.lanes[0].kinds.iter().filter(|other| **other == kind).count();
-        let (shared, name, sharers) = match self.config.method.sharing {
-            Sharing::Nobody | Sharing::Base => (None, format!("agent/{}", agent.number()), 1),
-            Sharing::Kind => {
+        let (shared, name, sharers) = match self.config.method.parameter_sharing {
+            ParameterSharing::None | ParameterSharing::Base => {
+                (None, format!("agent/{}", agent.number()), 1)
+            }
+            ParameterSharing::Kind => {
                 let shared = self.nets.iter().position(|net| net.origin.kind == kind);
                 (shared, format!("kind/{}", kind.name()), of_kind())
             }
-            Sharing::All => ((!self.nets.is_empty()).then_some(0), "all".to_owned(), team),
+            ParameterSharing::All => ((!self.nets.is_empty()).then_some(0), "all".to_owned(), team),
         };
         let net = match shared {
             Some(net) => net,
@@ -395,7 +400,7 @@ impl Training {
                 let origin = Origin { agent, kind, rows: sharers * worlds };
                 let seeds = self.seeds.child(&name).child("learner");
                 let mut net = Net::new(&self.form(), origin, seeds)?;
-                if self.config.method.sharing == Sharing::Base {
+                if self.config.method.parameter_sharing == ParameterSharing::Base {
                     self.bases.start(kind, &mut net.ppo);
                 }
                 self.nets.push(net);
@@ -517,7 +522,7 @@ impl Training {
 
     /// A saved agent, refused if it does not fit the networks that were.
     fn restored(&self, agent: AgentId, from: &Snapshot) -> Result<Member> {
-        let member = Member::load(agent, self.config.method.worlds, from)?;
+        let member = Member::load(agent, self.config.method.num_envs, from)?;
         let lanes = self.nets.get(member.net).map(|net| net.ppo.lanes());
         let fits = |lane: &usize| lanes.is_some_and(|lanes| *lane < lanes);
         if member.ppo_lanes.iter().all(fits) {

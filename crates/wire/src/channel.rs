@@ -14,7 +14,7 @@ use crate::security::{TOKEN_HEADER, is_loopback, refuse_exposed};
 use crate::{Error, Result, Token};
 
 /// Bytes of one answer.
-pub(crate) const MOST_ANSWER: usize = 64 * 1024;
+pub(crate) const MAX_ANSWER: usize = 64 * 1024;
 
 /// Where a server is and how to talk to it.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tonic::{Code, Response, Status};
 
 use crate::Result;
-use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, connect};
+use crate::channel::{ClientConfig, GuardedChannel, MAX_ANSWER, connect};
 use crate::listening::chain;
 use crate::messages;
 use crate::protocol::{self, coordination_client};
@@ -28,7 +28,7 @@ impl CoordinationClient {
     pub fn new(config: &ClientConfig) -> Result<Self> {
         let (runtime, channel) = connect("coordination", config)?;
         let grpc = coordination_client::CoordinationClient::new(channel)
-            .max_decoding_message_size(MOST_ANSWER);
+            .max_decoding_message_size(MAX_ANSWER);
         Ok(Self { grpc, deadline: config.deadline, runtime })
     }
 

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use crate::security::{TOKEN_HEADER, Token};
 
 /// Requests that may be worked on at once, over all connections.
-const MOST_REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
 /// Requests that never reached a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ pub(crate) struct Gate<S> {
 
 impl<S> Gate<S> {
     pub(crate) fn new(inner: S, turned_away: Arc<TurnedAway>, token: Option<Token>) -> Self {
-        Self { inner, turned_away, token, room: Arc::new(Semaphore::new(MOST_REQUESTS)) }
+        Self { inner, turned_away, token, room: Arc::new(Semaphore::new(MAX_REQUESTS)) }
     }
 }
 

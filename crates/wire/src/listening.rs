@@ -15,11 +15,11 @@ use crate::security::refuse_exposed;
 use crate::{Error, Result, ServerIdentity, Token};
 
 /// Bytes of one message. The largest that is ever meant has a few hundred.
-pub(crate) const MOST_MESSAGE: usize = 16 * 1024;
+pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 /// Requests of one connection at once; a peer has one.
-const MOST_STREAMS: u32 = 16;
+const MAX_STREAMS: u32 = 16;
 /// Bytes of the headers of one request.
-const MOST_HEADERS: u32 = 8 * 1024;
+const MAX_HEADERS: u32 = 8 * 1024;
 /// How long a handshake may take.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 /// How long connections have to end when the server does.
@@ -136,10 +136,10 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
 pub(crate) fn builder(patience: Patience, identity: Option<&ServerIdentity>) -> Result<Server> {
     let builder = Server::builder()
         .timeout(patience.request)
-        .concurrency_limit_per_connection(MOST_STREAMS as usize)
+        .concurrency_limit_per_connection(MAX_STREAMS as usize)
         .load_shed(true)
-        .max_concurrent_streams(MOST_STREAMS)
-        .http2_max_header_list_size(MOST_HEADERS)
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_header_list_size(MAX_HEADERS)
         .http2_keepalive_interval(Some(patience.idle))
         .http2_keepalive_timeout(Some(HANDSHAKE_DEADLINE));
     let Some(identity) = identity else { return Ok(builder) };

@@ -8,7 +8,7 @@ use homeostat_simppo::Coordinator;
 
 use crate::Result;
 use crate::gate::{Gate, TransportCounts, TurnedAway};
-use crate::listening::{Listening, MOST_MESSAGE, Patience, ServerConfig};
+use crate::listening::{Listening, MAX_MESSAGE, Patience, ServerConfig};
 use crate::protocol::coordination_server::CoordinationServer;
 use crate::service::{CoordinationService, Shared};
 
@@ -31,7 +31,7 @@ impl CoordinatorServer {
         let patience = Patience { request: REQUEST_DEADLINE, idle };
         let shared = Arc::new(Shared::new(coordinator));
         let service = CoordinationServer::new(CoordinationService(Arc::clone(&shared)))
-            .max_decoding_message_size(MOST_MESSAGE);
+            .max_decoding_message_size(MAX_MESSAGE);
         let turned_away = Arc::new(TurnedAway::default());
         let gate = Gate::new(service, Arc::clone(&turned_away), config.token.clone());
         let listening =

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use homeostat_core::SimDuration;
+use homeostat_experiments::bench::{FleetBench, LearnBench, LearnReport, OnDemandBench, SimBench};
 use homeostat_lab::Error;
-use homeostat_lab::bench::{FleetBench, LearnBench, LearnReport, OnDemandBench, SimBench};
-use homeostat_lab::simulate::TraceFiles;
 use homeostat_nn::Kernel;
+use homeostat_simulate::TraceFiles;
 use serde_json::json;
 
 use super::operator::{self, HandedOn};

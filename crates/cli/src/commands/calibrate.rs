@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use homeostat_lab::calibrate::{
+use homeostat_calibrate::{
     ContentionReport, Estimate, Form, GroupSplit, Kind, NodeCalibration, NodeReport, Part,
     StartTimes, serve_worker,
 };

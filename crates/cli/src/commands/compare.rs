@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use homeostat_lab::Threshold;
-use homeostat_lab::compare::{ComparedRun, Comparison, OpenedRuns, RunKind, signed, with_interval};
+use homeostat_report::compare::{
+    ComparedRun, Comparison, OpenedRuns, RunKind, signed, with_interval,
+};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;

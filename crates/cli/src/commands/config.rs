@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use homeostat_lab::DEFAULT_TOML;
+use homeostat_lab::Setting;
 use homeostat_rl::presets;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::options::SettingOptions;
+use crate::options::{SettingOptions, environments};
 use crate::output::{Output, print, print_records};
 
 /// Look at settings and check them.
@@ -55,7 +55,7 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Ending> {
                 if *all { settings.iter().collect() } else { settings.used().collect() };
             let records: Vec<_> = shown
                 .into_iter()
-                .map(|(key, value, source)| {
+                .map(|(key, Setting { value, source })| {
                     let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     json!({ "setting": key, "value": value, "from": source.to_string() })
                 })
@@ -85,7 +85,7 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Ending> {
         ConfigCommand::Teams { output } => {
             print_records(*output, &teams().collect::<anyhow::Result<Vec<_>>>()?);
         }
-        ConfigCommand::Default => print(DEFAULT_TOML),
+        ConfigCommand::Default => print(&environments().reference()),
     }
     Ok(Ending::Done)
 }

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_lab::simulate::{
+use homeostat_experiments::demo::DemoSize;
+use homeostat_experiments::faas_plan;
+use homeostat_lab::{Candidate, Error, RunConfig, RunFolder, load_candidates, write_atomically};
+use homeostat_report::write_report;
+use homeostat_rl::Sampling;
+use homeostat_simulate::{
     Controllers, FinishedSimulation, Growth, GrowthWindow, Scenario, Simulation,
 };
-use homeostat_lab::{
-    Candidate, Error, ExtraWriters, Glance, RunConfig, RunFolder, Settings, Training, UserLayers,
-    WatchedTeam, load_candidates, write_atomically, write_report,
-};
-use homeostat_rl::Sampling;
+use homeostat_train::{ExtraWriters, Glance, Training, WatchedTeam};
 use serde_json::{Value, json};
 
 use crate::Ending;
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
 
 fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
     let config = config(arguments, FUNCTIONS[0])?;
-    let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
+    let plan = faas_plan(&config)?;
     say!(
         "Twelve serverless functions, each with a latency objective, on one cluster at {:.0} % load.\n\
          First an agent for each learns alone, as if it had the cluster to itself; then twelve agents\n\
@@ -94,7 +96,7 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
     let mut finished = Vec::new();
     for controllers in &contestants {
         let simulation = Simulation {
-            plan: plan.clone(),
+            system: Arc::new(plan.clone()),
             scenario: Scenario::Together,
             controllers: controllers.clone(),
             duration: SimDuration::from_secs(1000),
@@ -124,21 +126,14 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
 }
 
 fn config(arguments: &DemoArguments, functions: usize) -> anyhow::Result<RunConfig> {
-    let flag = |key: &str, value: String| (key.to_owned(), value, format!("of the demo, {key}"));
-    let nodes = NODES[usize::from(functions > FUNCTIONS[0])];
-    let flags = vec![
-        flag("run.preset", "s-rl".to_owned()),
-        flag("run.env", "faas/function-v1".to_owned()),
-        flag("run.seed", arguments.seed.to_string()),
-        flag("run.agents", "12".to_owned()),
-        flag("run.steps", (arguments.episodes * EPISODE_STEPS).to_string()),
-        flag("run.log_every", ROUND_STEPS.to_string()),
-        flag("faas.reward", "cost".to_owned()),
-        flag("faas.functions", functions.to_string()),
-        flag("faas.functions_per_node", functions.div_ceil(nodes).to_string()),
-        flag("faas.cores_per_node", "5.0".to_owned()),
-    ];
-    Ok(Settings::resolve(&UserLayers { flags, ..UserLayers::default() })?.validate()?)
+    let size = DemoSize {
+        seed: arguments.seed,
+        steps: arguments.episodes * EPISODE_STEPS,
+        log_every: ROUND_STEPS,
+        functions,
+        nodes: NODES[usize::from(functions > FUNCTIONS[0])],
+    };
+    Ok(size.config()?)
 }
 
 fn learn_alone(config: &RunConfig, folder: &Path) -> anyhow::Result<Controllers> {
@@ -151,7 +146,7 @@ fn learn_alone(config: &RunConfig, folder: &Path) -> anyhow::Result<Controllers>
     }
     let seconds = summary.timing["elapsed_s"].as_f64().unwrap_or(0.0);
     say!("twelve agents learnt alone in {seconds:.1} s\n");
-    let (candidates, _) = load_candidates(&learned)?;
+    let candidates = load_candidates(&learned)?;
     let (name, sampling) = (ALONE.to_owned(), Sampling::Greedy);
     Ok(Controllers::Learned { name, candidates, sampling, takes_turns: false })
 }
@@ -161,9 +156,9 @@ fn learn_together(
     arguments: &DemoArguments,
     folder: &Path,
 ) -> anyhow::Result<Controllers> {
-    let plan = config.worlds.faas().expect("a serverless environment has a plan");
+    let plan = faas_plan(config)?;
     let start = Instant::now();
-    let mut team = WatchedTeam::new(plan, arguments.seed, arguments.episodes)?;
+    let mut team = WatchedTeam::new(&plan, arguments.seed, arguments.episodes)?;
     let view = StoryView::new("episode")?;
     let mut episode = 0;
     while episode < arguments.episodes {
@@ -213,7 +208,7 @@ fn play(
 /// Half-way five functions and a node come.
 fn grow(arguments: &DemoArguments, contestants: &[Controllers]) -> anyhow::Result<Vec<Grown>> {
     let config = config(arguments, FUNCTIONS[1])?;
-    let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
+    let plan = faas_plan(&config)?;
     say!(
         "\nand now the platform grows: half-way five functions come, and a fourth node. The load goes\n\
          to {:.0} %, and nobody learns any further",

@@ -2,12 +2,13 @@
 
 use clap::Subcommand;
 use homeostat_env::{check_env, check_multi_agent_env};
-use homeostat_lab::{Error, Worlds};
+use homeostat_lab::{EnvFactory, Error};
 use serde_json::json;
 
 #[cfg(feature = "network")]
 use super::network::{ServeArguments, serve};
 use crate::Ending;
+use crate::options::environments;
 use crate::output::{Output, print, print_records};
 
 /// Look at environments.
@@ -37,8 +38,8 @@ pub(crate) enum EnvCommand {
 pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
     match command {
         EnvCommand::List { output } => {
-            let worlds = Worlds::default_for("")?;
-            let records: Vec<_> = worlds
+            let factory = EnvFactory::with_defaults(&environments())?;
+            let records: Vec<_> = factory
                 .specs()
                 .iter()
                 .map(|spec| {
@@ -46,7 +47,7 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
                         "id": spec.id.to_string(),
                         "observation": describe_space(&spec.observation),
                         "action": describe_space(&spec.action),
-                        "agents": if Worlds::is_shared(&spec.id.to_string()) { "many" } else { "one" },
+                        "agents": if factory.is_shared(&spec.id.to_string()) { "many" } else { "one" },
                         "steps": spec.time_limit,
                         "summary": spec.card.summary,
                     })
@@ -55,22 +56,19 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
             print_records(*output, &records);
         }
         EnvCommand::Card { id } => {
-            let worlds = Worlds::default_for(id)?;
-            let spec = match worlds.make_multi_agent(id) {
-                Ok(shared) => shared.spec().clone(),
-                Err(_) => worlds.make(id, 0).map_err(Error::from)?.spec().clone(),
-            };
-            print(&spec.describe());
+            let factory = EnvFactory::with_defaults(&environments())?;
+            print(&factory.spec(id).map_err(Error::from)?.describe());
         }
         #[cfg(feature = "network")]
         EnvCommand::Serve(arguments) => return serve(arguments),
         EnvCommand::Check { id } => {
-            let worlds = Worlds::default_for(id)?;
-            let findings = if worlds.make_multi_agent(id).is_ok() {
-                check_multi_agent_env(&|| worlds.make_multi_agent(id).expect("made above"))
+            let factory = EnvFactory::with_defaults(&environments())?;
+            let findings = if factory.is_shared(id) {
+                factory.make_multi_agent(id).map_err(Error::from)?;
+                check_multi_agent_env(&|| factory.make_multi_agent(id).expect("made above"))
             } else {
-                worlds.make(id, 0).map_err(Error::from)?;
-                check_env(&|| worlds.make(id, 0).expect("made above"))
+                factory.make(id, 0).map_err(Error::from)?;
+                check_env(&|| factory.make(id, 0).expect("made above"))
             };
             if !findings.is_empty() {
                 let lines: Vec<_> = findings

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use homeostat_lab::{Evaluation, EvaluationConfig, Summary, evaluate, load_candidates};
+use homeostat_lab::{Summary, env_factory_of, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
+use homeostat_train::{Evaluation, EvaluationConfig, evaluate};
 use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::commands::train::{crossed, parse_thresholds};
-use crate::options::use_threads;
+use crate::options::{environments, use_threads};
 use crate::output::{Output, print_record, print_records};
 
 /// Play the policies of a run, or of one policy file.
@@ -49,7 +50,8 @@ pub(crate) struct EvalArguments {
 pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
     let thresholds = parse_thresholds(&arguments.fail_if)?;
     use_threads(arguments.threads)?;
-    let (candidates, worlds) = load_candidates(&arguments.run)?;
+    let candidates = load_candidates(&arguments.run)?;
+    let env_factory = env_factory_of(&arguments.run, &environments())?;
     let config = EvaluationConfig {
         episodes: arguments.episodes,
         seed: arguments.seed,
@@ -57,7 +59,7 @@ pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
         kernel: Kernel::best(),
     };
     // Nothing is written before the end: Ctrl-C ends the program itself.
-    let evaluations = evaluate(candidates, &worlds, &config, &AtomicBool::new(false))?;
+    let evaluations = evaluate(candidates, &env_factory, &config, &AtomicBool::new(false))?;
     let figures = summary_record(&evaluations, arguments.episodes);
     if arguments.per_agent {
         print_records(arguments.output, &evaluations.iter().map(agent_record).collect::<Vec<_>>());

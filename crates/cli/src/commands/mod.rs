@@ -11,6 +11,7 @@ pub(crate) mod eval;
 pub(crate) mod network;
 pub(crate) mod operator;
 pub(crate) mod plot;
+pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod sim;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use homeostat_lab::{Error, RunFolder, draw_curves, read_curves};
+use homeostat_lab::{Error, RunFolder};
+use homeostat_train::{draw_curves, read_curves};
 
 use crate::Ending;
 use crate::output::print;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use homeostat_lab::write_report;
+use homeostat_report::write_report;
 
 use crate::Ending;
 use crate::output::print;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValue;
-use homeostat_lab::reproduce::{
-    Cell, Finding, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, Table, run_simppo,
-    simppo_experiments,
+use homeostat_experiments::reproduce::{
+    PolicyFigures, SimppoOptions, SrlResult, SrlStudy, run_simppo, simppo_experiments,
 };
-use homeostat_lab::{Error, write_atomically, write_finding};
+use homeostat_lab::{Error, write_atomically};
+use homeostat_report::{Cell, Finding, Table, write_finding};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
@@ -309,7 +309,7 @@ fn record(figures: &PolicyFigures) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homeostat_lab::reproduce::Spread;
+    use homeostat_report::Spread;
 
     #[test]
     fn a_page_has_the_name_of_its_figures() {

@@ -1,43 +1,39 @@
 //! `homeostat sim` and `homeostat replay`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_lab::simulate::{
-    Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceFiles,
-    TraceScenario, run_simulation,
-};
+use homeostat_decide::PlantSource;
 use homeostat_lab::{Error, RunConfig, RunFolder, Settings, Summary, Threshold, UserLayers};
 use homeostat_rl::Sampling;
+use homeostat_simulate::{
+    Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceFiles,
+    TraceScenario, TracedPlatform, run_simulation,
+};
 use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::commands::train::{crossed, parse_thresholds};
-use crate::options::{SeedList, SettingOptions, duration, use_threads};
+use crate::options::{SeedList, SettingOptions, duration, environments, use_threads};
 use crate::output::{Output, print_record, print_records};
 use crate::progress::CountView;
 
-/// The environment whose settings a simulation uses.
-const ENV: &str = "faas/fleet-v1";
-
-/// Play controllers on a simulated system, without learning.
-#[derive(Subcommand)]
-pub(crate) enum SimCommand {
-    /// Functions on a serverless platform.
-    #[command(
-        after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v1-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'miss_pct > 5'      for CI: exit code 99 if it is"
-    )]
-    Faas(Box<FaasArguments>),
-}
-
+/// Run autoscaling policies in a simulator, without learning.
 #[derive(Args)]
-pub(crate) struct FaasArguments {
-    /// Who controls the functions: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, short-first, staffing, vpa, none,
+#[command(
+    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'miss_pct > 5'      for CI: exit code 99 if it is"
+)]
+pub(crate) struct SimArguments {
+    /// The simulator, by the first part of its environments' ids: faas, functions on a serverless
+    /// platform.
+    simulator: String,
+    /// Who controls the targets: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, short-first, staffing, vpa, none,
     /// random, on-demand, a run folder or a .policy file.
     #[arg(long, value_name = "POLICY")]
     policy: String,
-    /// fluctuating, poisson, diurnal, bursty or spike; short for --set faas.load=...
+    /// fluctuating, poisson, diurnal, bursty or spike; short for --set SIMULATOR.load=...
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
     /// Requests per minute of functions, in the format of the Azure trace of 2019; plain,
@@ -53,7 +49,7 @@ pub(crate) struct FaasArguments {
     /// How long to play: seconds, or with a unit, as 90s, 20m or 2h.
     #[arg(long, value_parser = duration, default_value = "500s")]
     duration: SimDuration,
-    /// Each function on a platform of its own.
+    /// Each target, for example a function, in a system of its own.
     #[arg(long, conflicts_with = "trace")]
     alone: bool,
     /// Seeds: one, a list as 1,4,9, or a range with both ends, as 1..5.
@@ -62,7 +58,7 @@ pub(crate) struct FaasArguments {
     /// A file of settings in TOML; `homeostat config default` prints a commented one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Any setting of the world, as faas.cores_per_node=5; may be given several times.
+    /// Any setting of the simulator, as faas.cores_per_node=5; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -99,7 +95,7 @@ struct PlayOptions {
 /// requests, the same seeds.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v1-seed1\n\nThe history of a workload on Kubernetes is played by\n  homeostat replay --prometheus URL --last 7d deploy/NAME      (--prometheus URL --help says more)"
+    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v2-seed1\n\nThe history of a workload on Kubernetes is played by\n  homeostat replay --prometheus URL --last 7d deploy/NAME      (--prometheus URL --help says more)"
 )]
 pub(crate) struct ReplayArguments {
     /// The run folder of a simulation.
@@ -112,15 +108,14 @@ pub(crate) struct ReplayArguments {
     play: PlayOptions,
 }
 
-pub(crate) fn run(command: &SimCommand) -> anyhow::Result<Ending> {
-    let SimCommand::Faas(arguments) = command;
-    let FaasArguments { play, trace, .. } = &**arguments;
+pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
+    let SimArguments { simulator, play, trace, .. } = arguments;
     let thresholds = parse_thresholds(&play.fail_if)?;
     use_threads(play.threads)?;
     let mut set = arguments.set.clone();
-    set.extend(arguments.load.iter().map(|load| format!("faas.load={load}")));
+    set.extend(arguments.load.iter().map(|load| format!("{simulator}.load={load}")));
     let options = SettingOptions {
-        env: Some(ENV.to_owned()),
+        env: Some(environments().plants(simulator)?.env().to_owned()),
         config: arguments.config.clone(),
         set,
         ..SettingOptions::default()
@@ -169,8 +164,8 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
 fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
     let folder = RunFolder::open(run)?;
     let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
-    let file = Some((folder.file("config.toml").display().to_string(), text));
-    Ok(Settings::resolve(&UserLayers { file, ..UserLayers::default() })?)
+    let name = folder.file("config.toml").display().to_string();
+    Ok(Settings::resolve(&environments(), &UserLayers::of_file(name, text))?)
 }
 
 /// What is to be played, before anything is read.
@@ -187,20 +182,22 @@ impl Game<'_> {
         let config = settings.validate()?;
         let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
         let controllers = Controllers::parse(self.policy, sampling)?;
-        let scenario = match &self.files {
-            Some(files) => Scenario::Trace(TraceScenario::read(files, &mut |_| {})?),
-            None if self.alone => Scenario::Alone,
-            None => Scenario::Together,
+        let scenario = if self.alone { Scenario::Alone } else { Scenario::Together };
+        let system: Arc<dyn PlantSource> = match &self.files {
+            Some(files) => {
+                let trace = TraceScenario::read(files, &mut |_| {})?;
+                Arc::new(TracedPlatform::of_run(&config, trace)?)
+            }
+            None => config.env_factory.plants(prefix_of(&config.env))?,
         };
-        let plan = config.worlds.faas().expect("a serverless environment has a plan").clone();
-        let simulation = Simulation { plan, scenario, controllers, duration: self.duration };
+        let simulation = Simulation { system, scenario, controllers, duration: self.duration };
         let facts = simulation.facts(self.files.clone(), self.seeds.clone());
         let name = format!("sim-{}", facts.policy);
         let path =
             play.run_dir.clone().unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &name));
         if !play.quiet {
             say!(
-                "playing {} on {} functions, {} ({}), {} of {}, into {}",
+                "playing {} on {} targets, {} ({}), {} of {}, into {}",
                 facts.policy,
                 facts.functions,
                 facts.scenario,
@@ -216,6 +213,11 @@ impl Game<'_> {
         }
         play_watched(&simulation, &facts, &config, &path, play.quiet)
     }
+}
+
+/// The simulator of an environment.
+fn prefix_of(env: &str) -> &str {
+    env.split_once('/').map_or(env, |(prefix, _)| prefix)
 }
 
 /// Plays a simulation with its progress on the terminal.
@@ -259,12 +261,11 @@ fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<
 
 /// Means over seeds, with the interval of the misses.
 pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
-    let over = |figure: &dyn Fn(&homeostat_lab::simulate::SimulationOutcome) -> f64| {
+    let over = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| {
         let values: Vec<f64> = run.outcomes.iter().map(figure).collect();
         Summary::of(&values).expect("a simulation has a seed")
     };
-    let mean =
-        |figure: &dyn Fn(&homeostat_lab::simulate::SimulationOutcome) -> f64| over(figure).mean;
+    let mean = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| over(figure).mean;
     let misses = over(&|outcome| outcome.total.miss_pct);
     json!({
         "policy": run.facts.policy,
@@ -290,8 +291,8 @@ pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
 fn function_records(run: &FinishedSimulation) -> Vec<Value> {
     let first = &run.outcomes[0].functions;
     let records = first.iter().enumerate().map(|(place, function)| {
-        let mean = |figure: &dyn Fn(&homeostat_lab::simulate::Figures) -> f64| {
-            let of = |outcome: &homeostat_lab::simulate::SimulationOutcome| {
+        let mean = |figure: &dyn Fn(&homeostat_simulate::Figures) -> f64| {
+            let of = |outcome: &homeostat_simulate::SimulationOutcome| {
                 figure(&outcome.functions[place].figures)
             };
             run.outcomes.iter().map(of).sum::<f64>() / run.outcomes.len() as f64

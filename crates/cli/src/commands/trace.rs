@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use homeostat_lab::{
-    FileProgress, GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model,
-    write_atomically, write_trace,
-};
+use homeostat_lab::write_atomically;
 use homeostat_load::traffic::{Quantiles, TrafficModel};
+use homeostat_simulate::{
+    FileProgress, GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
+};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;

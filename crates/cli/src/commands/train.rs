@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use homeostat_lab::{ExtraWriters, RunFolder, Threshold, Training, TrainingSummary};
+use homeostat_lab::{RunFolder, Threshold};
+use homeostat_train::{ExtraWriters, Training, TrainingSummary};
 use serde_json::Value;
 
 use crate::Ending;
-use crate::options::{SettingOptions, use_threads};
+use crate::options::{SettingOptions, environments, use_threads};
 use crate::output::{Output, print_record};
 use crate::progress::{LiveView, thousands};
 
 /// Train agents and keep everything in a run folder.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train simppo --seed 7                      a team: twelve agents on one platform\n  homeostat train simppo+ --set faas.functions=24      the same, our way\n  homeostat train simppo --set simppo.pay=own          one part of the method changed\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
+    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train simppo --seed 7                      a team: twelve agents on one platform\n  homeostat train simppo+ --set faas.functions=24      the same, our way\n  homeostat train simppo --set simppo.reward_sharing=own          one part of the method changed\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
 )]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
@@ -47,7 +48,9 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
     let extra = ExtraWriters { csv: arguments.csv, tensorboard: arguments.tensorboard };
     let mut view = LiveView::new(arguments.quiet)?;
     let training = match &arguments.resume {
-        Some(path) => Training::resume(path, arguments.settings.steps, extra, &mut view)?,
+        Some(path) => {
+            Training::resume(&environments(), path, arguments.settings.steps, extra, &mut view)?
+        }
         None => {
             let config = arguments.settings.resolve()?.validate()?;
             let path = arguments

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use homeostat_lab::Environments;
 
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 15] = [
+const LAYERS: [(&str, u8); 20] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -21,16 +22,21 @@ const LAYERS: [(&str, u8); 15] = [
     ("homeostat-lab", 4),
     ("homeostat-testbed", 4),
     ("homeostat-wire", 4),
-    ("homeostat-cli", 5),
-    ("homeostat-operator", 5),
-    ("homeostat-py", 5),
+    ("homeostat-calibrate", 5),
+    ("homeostat-simulate", 5),
+    ("homeostat-train", 5),
+    ("homeostat-report", 6),
+    ("homeostat-experiments", 7),
+    ("homeostat-cli", 8),
+    ("homeostat-operator", 8),
+    ("homeostat-py", 8),
 ];
 
 /// The highest layer that does no I/O.
 const LAST_PURE_LAYER: u8 = 3;
 
 /// What layers 0-3 may use from outside: numbers, text and threads, no I/O.
-const PURE_DEPENDENCIES: [&str; 10] = [
+const PURE_DEPENDENCIES: [&str; 11] = [
     "rand_chacha",
     "rand_core",
     "rand_distr",
@@ -41,6 +47,7 @@ const PURE_DEPENDENCIES: [&str; 10] = [
     "sha2",
     "strsim",
     "thiserror",
+    "toml",
 ];
 
 /// Words that layers 0-3 must not contain. Reading from what is handed in (`BufRead`) is
@@ -68,7 +75,9 @@ fn packages() -> Vec<Package> {
         .other_options(vec!["--offline".to_owned()])
         .exec()
         .unwrap();
-    metadata.packages
+    // Examples are programs of users: they have no layer.
+    let is_ours = |package: &Package| package.manifest_path.starts_with(root().join("crates"));
+    metadata.packages.into_iter().filter(is_ours).collect()
 }
 
 fn layers() -> BTreeMap<&'static str, u8> {
@@ -108,6 +117,48 @@ fn arrows_point_down_only() {
             }
         }
     }
+}
+
+/// The operator ships policies: whatever it needs of the workspace, a simulator is not part of it.
+#[test]
+fn the_operator_links_no_simulator() {
+    let packages = packages();
+    let mut reached = vec!["homeostat-operator"];
+    let mut next = 0;
+    while let Some(name) = reached.get(next).copied() {
+        next += 1;
+        assert!(!name.starts_with("homeostat-sim-"), "the operator links {name}: {reached:?}");
+        let package = packages.iter().find(|package| package.name.as_str() == name);
+        let ours = package.into_iter().flat_map(dependencies);
+        for dependency in ours.filter(|name| name.starts_with("homeostat-")) {
+            if !reached.contains(&dependency) {
+                reached.push(dependency);
+            }
+        }
+    }
+    assert!(reached.contains(&"homeostat-rl"), "policies need their networks: {reached:?}");
+}
+
+/// Settings reach a plant through a `Decision` alone: no simulator offers another way to set an
+/// allocation from outside.
+#[test]
+fn simulators_apply_decisions_only() {
+    let setters = ["pub fn set_allocation", "pub fn grant", "pub fn set_setting", "pub fn resize"];
+    let mut applies = 0;
+    for (file, text) in sources(|_| true) {
+        if !file.to_string_lossy().contains("/sim-") {
+            continue;
+        }
+        for setter in setters {
+            assert!(!text.contains(setter), "{} offers `{setter}`", file.display());
+        }
+        for signature in text.split("pub fn apply(").skip(1) {
+            let signature = signature.split('{').next().unwrap_or_default();
+            assert!(signature.contains("&Decision"), "{}: {signature}", file.display());
+            applies += 1;
+        }
+    }
+    assert!(applies > 0, "no simulator applies decisions");
 }
 
 #[test]
@@ -163,6 +214,46 @@ fn the_architecture_page_names_every_crate() {
     for package in packages() {
         let name = package.name.trim_start_matches("homeostat-").to_owned();
         assert!(page.contains(&format!("`{name}`")), "ARCHITECTURE.md does not mention `{name}`");
+    }
+}
+
+/// Simulators are known by the list in `lab`: their ids and sections appear in their own crates, in
+/// presets and in experiments, and nowhere else.
+#[test]
+fn simulators_are_known_by_the_list_alone() {
+    let knows = [
+        "crates/env/src/",
+        "crates/sim-faas/src/",
+        "crates/experiments/src/",
+        "crates/rl/src/presets.rs",
+        "crates/simppo/src/method.rs",
+        "python/homeostat/course.py",
+    ];
+    let mut files = sources(|_| true);
+    let python = root().join("crates/py/python/homeostat");
+    for file in files_below(&python).iter().filter(|file| file.ends_with(".py")) {
+        files.push((python.join(file), std::fs::read_to_string(python.join(file)).unwrap()));
+    }
+    for (file, text) in files {
+        let name = file.to_string_lossy();
+        if knows.iter().any(|known| name.contains(known)) || name.ends_with("tests.rs") {
+            continue;
+        }
+        for simulator in Environments::builtin().iter() {
+            let prefix = simulator.prefix();
+            let literals = [
+                format!("\"{prefix}/"),
+                format!("\"{prefix}."),
+                format!("\"{prefix}\""),
+                format!(" {prefix}/"),
+            ];
+            // Help and documentation may give examples.
+            let lines = code_lines(&text).filter(|(_, line)| !line.contains("after_help"));
+            for (number, line) in lines.filter(|(_, line)| !line.contains("``")) {
+                let found = literals.iter().find(|literal| line.contains(literal.as_str()));
+                assert_eq!(found, None, "{name}:{number} knows a simulator: {line}");
+            }
+        }
     }
 }
 

@@ -24,13 +24,19 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("train dqn --env classic/pendulum-v1", "dqn cannot learn on classic/pendulum-v1");
     check("train ddpg", "ddpg cannot learn on classic/cartpole-v1");
     check("train q-learning", "try ppo or dqn");
-    check("train ppo --env toy/roll-call-v1", "ppo.lanes = 8 (from default) is out of range");
-    check("train ppo --env faas/fleet-v1 --agents 3", "faas/fleet-v1 is shared by 12 agents");
+    check("train ppo --env toy/roll-call-v1", "ppo.num_envs = 8 (from default) is out of range");
+    check("train ppo --env faas/fleet-v3 --agents 3", "faas/fleet-v3 is shared by 12 agents");
     check("train simpo", "did you mean `simppo`?");
-    check("train simppo --env classic/cartpole-v1", "simppo trains agents that share a world");
-    check("train simppo --set simppo.pay=mean", "expected one of `own`, `team`, `total`");
-    check("train simppo --set ppo.lanes=4", "a team plays simppo.worlds copies of the world");
-    check("train simppo+ --set faas.churn=0.1", "simppo.worlds = 4 (from method simppo+)");
+    check(
+        "train simppo --env classic/cartpole-v1",
+        "simppo trains agents that share an environment",
+    );
+    check(
+        "train simppo --set simppo.reward_sharing=mean",
+        "expected one of `own`, `team`, `total`",
+    );
+    check("train simppo --set ppo.num_envs=4", "a team plays simppo.num_envs environments");
+    check("train simppo+ --set faas.churn=0.1", "simppo.num_envs = 4 (from method simppo+)");
     check("train cpq-rl --env toy/roll-call-v1", "simppo.order must be together");
     check("env card nowhere", "unknown environment `nowhere`");
     check("eval nowhere", "nowhere is not a run folder: it does not exist");
@@ -88,7 +94,7 @@ fn numbers_beyond_the_machine_are_refused_before_they_exhaust_it() {
         |arguments: &str, expect: &str| refused(&place, &format!("train {arguments}"), 2, expect);
     check("ppo --set ppo.hidden=[1000000,1000000]", "more than 268435456 parameters");
     check("ppo --set ppo.hidden=[4294967296,4294967296]", "more than 268435456 parameters");
-    check("ppo --set ppo.lanes=100000000000", "it must lie from 1 to 65536");
+    check("ppo --set ppo.num_envs=100000000000", "it must lie from 1 to 65536");
     check("ppo --set ppo.steps_per_update=9223372036854775807", "it must lie from 1 to");
     check("dqn --set dqn.minibatch=9223372036854775807", "it must lie from 1 to 16777216");
     check("ppo --agents 4000000000", "GB are free here");
@@ -135,6 +141,6 @@ fn a_damaged_policy_is_refused() {
         &place,
         "eval run/checkpoints/step-00000000000000002000.safetensors",
         1,
-        "file is homeostat-checkpoint/1, expected homeostat-policy/1",
+        "file is homeostat-checkpoint/1, expected homeostat-policy/2",
     );
 }

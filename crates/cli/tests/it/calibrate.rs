@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use homeostat_calibrate::{Workplace as Cores, compare_shares, share_cases};
 use homeostat_lab::Error;
-use homeostat_lab::calibrate::{Workplace as Cores, compare_shares, share_cases};
 
 use crate::homeostat::{Called, Workplace, files_below};
 
@@ -70,7 +70,7 @@ fn a_short_calibration_reports_everything_and_leaves_nothing_behind() {
         assert!(file.contains(part), "{file}");
     }
     // A world takes what was measured.
-    let checked = place.call("config show --env faas/function-v1 --config node.toml");
+    let checked = place.call("config show --env faas/function-v2 --config node.toml");
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     assert!(checked.stdout.contains("file node.toml"), "{}", checked.stdout);
     assert_eq!(files_below(&place.path("")), ["node.toml"]);

@@ -167,12 +167,12 @@ fn settings_are_shown_with_the_place_they_came_from() {
     assert!(!shown.contains("dqn."), "settings of other algorithms are hidden");
     assert_eq!(place.done("config check my.toml"), "my.toml is good\n");
     assert!(place.done("config presets").contains("firm"));
-    let team = place.done("config show simppo+ --set simppo.worlds=2 --output csv");
+    let team = place.done("config show simppo+ --set simppo.num_envs=2 --output csv");
     for line in [
-        "simppo.worlds,2,flag --set simppo.worlds",
-        "simppo.sharing,all,method simppo+",
+        "simppo.num_envs,2,flag --set simppo.num_envs",
+        "simppo.parameter_sharing,all,method simppo+",
         "ppo.gamma,0.9,method simppo+",
-        "run.env,faas/fleet-v2,method simppo+",
+        "run.env,faas/fleet-set-points-v1,method simppo+",
     ] {
         assert!(team.contains(line), "{line} is missing:\n{team}");
     }
@@ -221,7 +221,7 @@ fn the_benchmark_reports_work_that_was_really_done() {
 fn a_budget_is_whole_lanes() {
     let place = Workplace::new();
     let call =
-        "train ppo --env toy/identity-v1 --steps 1000 --set ppo.lanes=700 --quiet --output json";
+        "train ppo --env toy/identity-v1 --steps 1000 --set ppo.num_envs=700 --quiet --output json";
     assert_eq!(place.call(call).json()["steps"], 1400);
 }
 

@@ -51,12 +51,12 @@ fn a_learner_plays_in_a_world_of_another_process() {
     let place = Workplace::new();
     let mut served = Served::start(&place, "--most-sessions 1");
     let mut learner = EnvironmentClient::new(&served.config()).unwrap();
-    let opening = learner.init("faas/function-v1").unwrap();
+    let opening = learner.init("faas/function-v2").unwrap();
     let state = learner.reset(&opening.session, Some(1)).unwrap();
     assert!(opening.observation.contains_observation(&state), "{state:?}");
     let stepped = learner.step(&opening.session, &Action::Discrete(5)).unwrap();
     assert!(stepped.reward.is_finite());
-    let full = learner.init("faas/function-v1").unwrap_err();
+    let full = learner.init("faas/function-v2").unwrap_err();
     assert!(matches!(full, EnvironmentError::Full(_)), "{full:?}");
 
     let id = served.process.id().to_string();

@@ -2,7 +2,7 @@
 
 use crate::homeostat::{Workplace, files_below};
 
-const FLEET: &str = "train ppo --env faas/fleet-v1 --preset s-rl --quiet --set faas.functions=4 \
+const FLEET: &str = "train ppo --env faas/fleet-v3 --preset s-rl --quiet --set faas.functions=4 \
                      --set faas.steps=20 --set run.log_every=100 --set run.checkpoint_every=200 \
                      --run-dir";
 
@@ -76,7 +76,7 @@ fn a_fleet_killed_and_resumed_equals_one_that_was_not() {
 fn the_files_of_a_fleet_do_not_depend_on_threads() {
     let place = Workplace::new();
     for threads in [1, 2] {
-        let call = format!("{FLEET} threads-{threads} --steps 800 --set ppo.lanes=4");
+        let call = format!("{FLEET} threads-{threads} --steps 800 --set ppo.num_envs=4");
         let output =
             place.command(&call).env("RAYON_NUM_THREADS", threads.to_string()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -90,7 +90,7 @@ const TEAM: &str = "--quiet --set faas.functions=4 --set faas.steps=20 --set run
 #[test]
 fn a_team_is_trained_played_simulated_compared_and_reported() {
     let place = Workplace::new();
-    for (team, env) in [("simppo", "fleet-v1"), ("simppo+", "fleet-v2")] {
+    for (team, env) in [("simppo", "fleet-v3"), ("simppo+", "fleet-set-points-v1")] {
         place.done(&format!("train {team} {TEAM} --seed 7 --steps 800"));
         let run = format!("runs/{team}-{env}-seed7");
         let facts: serde_json::Value =
@@ -109,11 +109,11 @@ fn a_team_is_trained_played_simulated_compared_and_reported() {
         assert!(metrics.lines().all(|line| line.contains("paid_return_mean")), "{metrics}");
     }
     let compared = place.done("compare played-simppo played-simppo+");
-    assert!(compared.contains("simppo+-fleet-v2-seed7"), "{compared}");
-    place.done("report runs/simppo-fleet-v1-seed7 played-simppo played-simppo+ --out page.html");
-    place.done("plot runs/simppo-fleet-v1-seed7 --out curve.svg");
+    assert!(compared.contains("simppo+-fleet-set-points-v1-seed7"), "{compared}");
+    place.done("report runs/simppo-fleet-v3-seed7 played-simppo played-simppo+ --out page.html");
+    place.done("plot runs/simppo-fleet-v3-seed7 --out curve.svg");
     let svg = String::from_utf8(place.read("curve.svg")).unwrap();
-    assert!(svg.contains("simppo on faas/fleet-v1 (4 agents)"));
+    assert!(svg.contains("simppo on faas/fleet-v3 (4 agents)"));
 }
 
 #[test]
@@ -151,9 +151,30 @@ fn a_team_that_was_changed_is_not_resumed() {
     let place = Workplace::new();
     place.done(&format!("train simppo {TEAM} --steps 200 --run-dir run"));
     let config = String::from_utf8(place.read("run/config.toml")).unwrap();
-    assert!(config.contains("[simppo]") && config.contains("pay = \"team\""), "{config}");
-    place.write("run/config.toml", config.replace("pay = \"team\"", "pay = \"own\""));
+    assert!(config.contains("[simppo]\nreward_sharing = \"team\""), "{config}");
+    let changed = config.replace("reward_sharing = \"team\"", "reward_sharing = \"own\"");
+    place.write("run/config.toml", changed);
     let refused = place.call("train --resume run --steps 400");
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("simppo.pay was \"team\" when the run began"));
+    assert!(refused.stderr.contains("simppo.reward_sharing was \"team\" when the run began"));
+}
+
+#[test]
+fn a_run_with_the_keys_of_an_earlier_release_is_resumed() {
+    let place = Workplace::new();
+    place.done(&format!("train simppo {TEAM} --steps 200 --run-dir run"));
+    let config = String::from_utf8(place.read("run/config.toml")).unwrap();
+    let old = config
+        .replace("reward_sharing =", "pay =")
+        .replace("critic_input =", "view =")
+        .replace("parameter_sharing =", "sharing =")
+        .replace("num_envs =", "worlds =");
+    assert_ne!(old, config);
+    place.write("run/config.toml", old);
+    let resumed = place.call("train --resume run --steps 400");
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let note = "`simppo.pay` (from file run/config.toml) is now called `simppo.reward_sharing`";
+    assert!(resumed.stderr.contains(note), "{}", resumed.stderr);
+    let migrated = String::from_utf8(place.read("run/config.toml")).unwrap();
+    assert!(migrated.contains("reward_sharing =") && !migrated.contains("pay ="), "{migrated}");
 }

@@ -15,6 +15,7 @@ mod homeostat;
 mod joint;
 mod peers;
 #[cfg(feature = "network")]
+mod policy;
 mod processes;
 mod report;
 mod reproduce;

@@ -2,6 +2,11 @@
 
 use std::process::Command;
 
+use homeostat_core::Stream;
+use homeostat_env::Action;
+use homeostat_nn::Kernel;
+use homeostat_rl::{Policy, Sampling, Workspace};
+
 use crate::homeostat::Workplace;
 
 /// Runs Python code with the packages that `./test` installs; nothing without them.
@@ -42,7 +47,7 @@ for event in events.Scalars('agent-0/return_recent'): print(event.step, event.va
 }
 
 #[test]
-fn safetensors_reads_policies_and_numpy_acts_as_they_do() {
+fn numpy_reads_a_policy_file_and_chooses_the_same_actions() {
     let place = Workplace::new();
     place.done("train ppo --env classic/cartpole-v1 --steps 4096 --quiet --run-dir run");
     let code = "
@@ -52,16 +57,30 @@ from safetensors import safe_open
 with safe_open('run/policies/agent-0.policy', framework='np') as file:
     header = json.loads(file.metadata()['homeostat'])['header']
     tensors = {name: file.get_tensor(name) for name in file.keys()}
-assert header['env'] == 'classic/cartpole-v1' and len(header['features']) == 4, header
+assert header['provenance']['env'] == 'classic/cartpole-v1', header
+assert len(header['schema']['features']['features']) == 4, header
 assert tensors['network/0/weight'].shape == (64, 4), tensors['network/0/weight'].shape
-x = np.zeros(4, np.float32)
-for layer in range(3):
-    x = tensors[f'network/{layer}/weight'] @ x + tensors[f'network/{layer}/bias']
-    x = np.tanh(x) if layer < 2 else x
-print(x.shape[0])
+for x in np.random.default_rng(7).normal(size=(200, 4)).astype(np.float32):
+    y = x
+    for layer in range(3):
+        y = tensors[f'network/{layer}/weight'] @ y + tensors[f'network/{layer}/bias']
+        y = np.tanh(y) if layer < 2 else y
+    # Rounding may decide between logits that are closer than this.
+    if abs(y[0] - y[1]) > 1e-4: print(*x, np.argmax(y))
 ";
     let Some(read) = python(&place, code) else { return };
-    assert_eq!(read.trim(), "2");
+    let policy = Policy::from_bytes(&place.read("run/policies/agent-0.policy")).unwrap();
+    let (mut rng, mut workspace) = (Stream::from_seed(0), Workspace::new(Kernel::best()));
+    let mut chosen = [0, 0];
+    for line in read.lines() {
+        let numbers: Vec<f32> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        let mut action = Action::Discrete(0);
+        policy.act(&numbers[..4], Sampling::Greedy, &mut rng, &mut action, &mut workspace);
+        let choice = action.discrete().unwrap();
+        assert_eq!(choice, numbers[4] as usize, "{line}");
+        chosen[choice] += 1;
+    }
+    assert!(chosen.iter().all(|times| *times > 10), "observations tell actions apart: {chosen:?}");
 }
 
 /// Means of five runs of 200 000 requests of SimFaaS 0.2.2, as `bench/peers/sim` prints them:

@@ -1,7 +1,7 @@
 //! `homeostat reproduce`: its names, what it writes, and the page in a real browser.
 
-use homeostat_lab::reproduce::{Cell, Finding, Line, Picture, Spread, Table, simppo_experiments};
-use homeostat_lab::write_finding;
+use homeostat_experiments::reproduce::simppo_experiments;
+use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table, write_finding};
 
 use crate::browser::Browser;
 use crate::homeostat::Workplace;

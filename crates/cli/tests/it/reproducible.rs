@@ -1,5 +1,7 @@
 //! Same program, settings and seed: the same bytes, whatever the number of threads.
 
+use homeostat_rl::Policy;
+
 use crate::homeostat::{Workplace, files_below};
 
 fn results(place: &Workplace, run: &str) -> Vec<(String, Vec<u8>)> {
@@ -59,8 +61,9 @@ fn an_agent_does_not_depend_on_how_many_others_there_are() {
     let call = "train ppo --env classic/cartpole-v1 --steps 4096 --quiet --run-dir";
     place.done(&format!("{call} few --agents 2"));
     place.done(&format!("{call} many --agents 5"));
-    assert_eq!(
-        place.read("few/policies/agent-1.policy"),
-        place.read("many/policies/agent-1.policy")
-    );
+    // Where they come from differs: one run has two agents, the other five.
+    let policy =
+        |file: &str| Policy::from_bytes(&place.read(file)).unwrap().with_run(None).to_bytes();
+    let [few, many] = ["few", "many"].map(|run| policy(&format!("{run}/policies/agent-1.policy")));
+    assert!(few == many, "agent 1 learnt something else among five");
 }

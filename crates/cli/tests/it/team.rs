@@ -313,10 +313,10 @@ fn wrong_calls_are_refused_with_the_way_out() {
     check(&format!("{agent} 127.0.0.1:7700"), 2, "is no address of a server");
     check("agent --name a/b --coordinator http://127.0.0.1:7700", 2, "is no name of an agent");
     let here = format!("{agent} http://127.0.0.1:7700");
-    check(&format!("{here} --env faas/course-v1"), 2, "choose faas/function-v1 or faas/shared-v1");
-    check(&format!("{here} --env classic/cartpole-v1"), 2, "choose faas/function-v1");
+    check(&format!("{here} --env faas/course-v2"), 2, "needs the observations and actions of");
+    check(&format!("{here} --env classic/cartpole-v1"), 2, "needs the observations and actions of");
     check(&format!("{here} --function nonsense"), 2, "faas.function");
-    check(&format!("{here} --preset s-rl --set ppo.lanes=2"), 2, "it must be 1");
+    check(&format!("{here} --preset s-rl --set ppo.num_envs=2"), 2, "it must be 1");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
     std::fs::create_dir(place.path("full")).unwrap();
     place.write("full/letters", "");

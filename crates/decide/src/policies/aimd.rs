@@ -76,16 +76,16 @@ impl Aimd {
         let AimdConfig { replica_increase, cpu_increase, memory_increase, .. } = self.config;
         if replica_increase > 0 {
             proposal.replicas += f64::from(replica_increase);
-            let step = Amount::Replicas(replica_increase);
+            let step = Amount::replicas(replica_increase);
             proposal.reasons.push(Reason::Increase { step });
         }
         if cpu_increase > Millicores::ZERO {
             proposal.cpu_cores += cpu_increase.cores();
-            proposal.reasons.push(Reason::Increase { step: Amount::Cpu(cpu_increase) });
+            proposal.reasons.push(Reason::Increase { step: Amount::cpu(cpu_increase) });
         }
         if memory_increase > Bytes::ZERO {
             proposal.memory_bytes += memory_increase.bytes() as f64;
-            proposal.reasons.push(Reason::Increase { step: Amount::Memory(memory_increase) });
+            proposal.reasons.push(Reason::Increase { step: Amount::memory(memory_increase) });
         }
         proposal
     }

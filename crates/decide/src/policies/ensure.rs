@@ -103,7 +103,7 @@ impl Ensure {
         let mut reasons =
             vec![Reason::Degradation { latency, isolated, threshold: config.threshold }];
         let degradation = latency.seconds() / isolated.seconds().max(f64::MIN_POSITIVE) - 1.0;
-        let step = Amount::Cpu(config.cpu_step);
+        let step = Amount::cpu(config.cpu_step);
         if degradation > config.threshold.ratio() {
             self.calm = 0;
             reasons.push(Reason::Increase { step });

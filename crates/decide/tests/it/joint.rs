@@ -2,7 +2,8 @@
 
 use homeostat_core::{Bytes, Fraction, Millicores, Persist, SimDuration, Slo, Snapshot};
 use homeostat_decide::{
-    FillConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy, ReliefConfig, VpaConfig,
+    BurstResponseConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy,
+    TargetUtilizationConfig, VpaConfig,
 };
 
 use crate::observations::{millis, observation, replicas_of, words_of};
@@ -525,17 +526,20 @@ fn a_smaller_size_does_not_call_for_more_replicas() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_by_name() {
-    let check = |fill: FillConfig, name: &str| {
+    let check = |fill: TargetUtilizationConfig, name: &str| {
         let refused = JointConfig { fill, ..JointConfig::default() }.build().unwrap_err();
         assert!(refused.to_string().contains(name), "{refused}");
     };
-    let default = FillConfig::default();
-    check(FillConfig { least: Fraction::from_percent(80), ..default }, "fill levels");
-    check(FillConfig { comfortable: Fraction::from_percent(95), ..default }, "comfortable");
-    check(FillConfig { cut: Fraction::ONE, ..default }, "cut");
-    check(FillConfig { rise: SimDuration::ZERO, ..default }, "rise");
-    check(FillConfig { rise_again: SimDuration::ZERO, ..default }, "rise_again");
-    let relief = ReliefConfig { most: 0.5, ..ReliefConfig::default() };
+    let default = TargetUtilizationConfig::default();
+    check(TargetUtilizationConfig { least: Fraction::from_percent(80), ..default }, "fill levels");
+    check(
+        TargetUtilizationConfig { comfortable: Fraction::from_percent(95), ..default },
+        "comfortable",
+    );
+    check(TargetUtilizationConfig { cut: Fraction::ONE, ..default }, "cut");
+    check(TargetUtilizationConfig { rise: SimDuration::ZERO, ..default }, "rise");
+    check(TargetUtilizationConfig { rise_again: SimDuration::ZERO, ..default }, "rise_again");
+    let relief = BurstResponseConfig { most: 0.5, ..BurstResponseConfig::default() };
     let refused = JointConfig { relief, ..JointConfig::default() }.build().unwrap_err();
     assert!(refused.to_string().contains("most of a relief"), "{refused}");
     assert!(

@@ -4,11 +4,12 @@
 mod aimd;
 mod ensure;
 mod features;
-mod guardrails;
+mod guards;
 mod hpa;
 mod joint;
 mod kpa;
 mod observations;
+mod other_domains;
 mod persistence;
 mod set_points;
 mod short_first;

@@ -36,18 +36,16 @@ pub(crate) fn replica(cpu_cores: f64, memory_mib: u64) -> ReplicaSample {
 /// an objective of 640 ms.
 pub(crate) fn observation(seconds: u64, replicas: u32, cpu_cores: f64) -> Observation {
     Observation {
-        now: at(seconds),
-        window: secs(15),
-        allocation: allocation(replicas, 1000, 512),
-        slo: Slo::try_new(Fraction::from_percent(99), millis(640)).unwrap(),
         isolated_latency: millis(100),
         latency: Some(millis(100)),
         arrivals_per_s: 10.0,
         concurrency: 1.0,
-        waiting: 0,
-        oom_kills: 0,
         replicas: vec![replica(cpu_cores, 100); replicas as usize],
-        queries: vec![],
+        ..Observation::new(
+            at(seconds),
+            allocation(replicas, 1000, 512),
+            Slo::try_new(Fraction::from_percent(99), millis(640)).unwrap(),
+        )
     }
 }
 

@@ -1,10 +1,10 @@
 //! What is restored goes on as if it had never stopped.
 
-use homeostat_core::{Bytes, Fraction, Persist, SimTime, Snapshot};
+use homeostat_core::{Bytes, Persist, SimTime, Snapshot};
 use homeostat_decide::{
-    Features, FixedConfig, GuardrailMemory, Guardrails, GuardrailsConfig, HpaConfig, HpaMetric,
-    HpaVpaConfig, JointConfig, KpaConfig, Observation, PolicyConfig, RateLimit, ReplicaSample,
-    ReplicaStep, Step, VpaConfig, decide,
+    CoolDownConfig, Features, FixedConfig, Guards, GuardsConfig, HpaConfig, HpaMetric,
+    HpaVpaConfig, JointConfig, KpaConfig, Observation, PolicyConfig, RateLimitConfig,
+    ReplicaSample, StepLimit, StepSize, VpaConfig, decide,
 };
 use proptest::prelude::*;
 
@@ -29,14 +29,12 @@ fn policies() -> Vec<PolicyConfig> {
     configs
 }
 
-fn guardrails() -> Guardrails {
-    let replica_step = ReplicaStep { absolute: 3, relative: Fraction::ZERO };
-    GuardrailsConfig {
-        replica_step: Step { up: Some(replica_step), down: None },
-        rate_limit: Some(RateLimit { changes: 3, per: secs(60) }),
-        scale_up_cool_down: secs(10),
-        scale_down_cool_down: secs(30),
-        ..GuardrailsConfig::bounds_only(bounds())
+fn guards() -> Guards {
+    GuardsConfig {
+        steps: vec![StepLimit { up: Some(StepSize::absolute(3)), down: None }],
+        rate_limit: Some(RateLimitConfig { changes: 3, per: secs(60) }),
+        cool_down: CoolDownConfig { up: secs(10), down: secs(30) },
+        ..GuardsConfig::bounds_only(bounds())
     }
     .build()
     .unwrap()
@@ -73,13 +71,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_restored_policy_and_its_guardrails_decide_the_same(
+    fn a_restored_policy_and_its_guards_decide_the_same(
         observations in prop::collection::vec(any_observation(), 2..30), saved_after in 0usize..20,
     ) {
         for config in policies() {
-            let guardrails = guardrails();
             let mut policy = config.clone().build().unwrap();
-            let mut memory = GuardrailMemory::default();
+            let mut guards = guards();
             let mut features = Features::new(bounds());
             let mut restored = None;
             let mut now = crate::observations::at(100);
@@ -90,29 +87,29 @@ proptest! {
                 if index == saved_after.min(observations.len() - 1) {
                     let mut snapshot = Snapshot::default();
                     policy.save("policy", &mut snapshot);
-                    memory.save("guardrails", &mut snapshot);
+                    guards.save("guards", &mut snapshot);
                     features.save("features", &mut snapshot);
                     let mut fresh = config.clone().build().unwrap();
                     fresh.load("policy", &snapshot).unwrap();
-                    let mut fresh_memory = GuardrailMemory::default();
-                    fresh_memory.load("guardrails", &snapshot).unwrap();
+                    let mut fresh_guards = crate::persistence::guards();
+                    fresh_guards.load("guards", &snapshot).unwrap();
                     let mut fresh_features = Features::new(bounds());
                     fresh_features.load("features", &snapshot).unwrap();
                     let mut again = Snapshot::default();
                     fresh.save("policy", &mut again);
-                    fresh_memory.save("guardrails", &mut again);
+                    fresh_guards.save("guards", &mut again);
                     fresh_features.save("features", &mut again);
                     prop_assert_eq!(again, snapshot);
-                    restored = Some((fresh, fresh_memory, fresh_features));
+                    restored = Some((fresh, fresh_guards, fresh_features));
                 }
-                let decision = decide(policy.as_mut(), &guardrails, &mut memory, &obs);
+                let decision = decide(policy.as_mut(), &mut guards, &obs);
                 let values = features.observe(&obs);
-                if let Some((policy, memory, features)) = &mut restored {
-                    let other = decide(policy.as_mut(), &guardrails, memory, &obs);
+                if let Some((policy, guards, features)) = &mut restored {
+                    let other = decide(policy.as_mut(), guards, &obs);
                     prop_assert_eq!(&other, &decision);
                     prop_assert_eq!(features.observe(&obs), values);
                 }
-                allocation = decision.applied;
+                allocation = *decision.applied();
             }
         }
     }
@@ -132,8 +129,7 @@ fn a_snapshot_of_another_shape_is_refused_by_name() {
 fn a_fixed_allocation_is_proposed_whatever_is_observed() {
     let allocation = crate::observations::allocation(7, 250, 128);
     let mut fixed = FixedConfig { allocation: Some(allocation) }.build().unwrap();
-    let guardrails = Guardrails::bounds_only(bounds()).unwrap();
-    let obs = observation(0, 2, 1.0);
-    let decision = decide(&mut fixed, &guardrails, &mut GuardrailMemory::default(), &obs);
-    assert_eq!(decision.applied, allocation);
+    let mut guards = Guards::bounds_only(bounds()).unwrap();
+    let decision = decide(&mut fixed, &mut guards, &observation(0, 2, 1.0));
+    assert_eq!(*decision.applied(), allocation);
 }

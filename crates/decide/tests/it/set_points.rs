@@ -2,14 +2,17 @@
 
 use homeostat_core::{Bounds, Bytes, Millicores, Persist, SimDuration, Snapshot};
 use homeostat_decide::{
-    Allocation, AllocationBounds, Observation, ServiceTime, SetPoint, SetPoints,
+    Allocation, AllocationBounds, Guards, Observation, Prepared, Propose, ServiceTime, SetPoint,
+    SetPoints, decide,
 };
 use proptest::prelude::*;
 
 use crate::observations::observation as of;
 
 fn observation() -> Observation {
-    of(0, 2, 0.5)
+    let service =
+        ServiceTime { cpu: SimDuration::from_millis(200), io: SimDuration::from_millis(50) };
+    Observation { service_time: Some(service), ..of(0, 2, 0.5) }
 }
 
 fn bounds() -> AllocationBounds {
@@ -18,15 +21,13 @@ fn bounds() -> AllocationBounds {
 }
 
 fn desk() -> SetPoints {
-    let service =
-        ServiceTime { cpu: SimDuration::from_millis(200), io: SimDuration::from_millis(50) };
-    SetPoints::new(bounds(), service)
+    SetPoints::new(bounds())
 }
 
 /// Shows a window and carries an action out.
 fn allocate(desk: &mut SetPoints, action: SetPoint, obs: &Observation) -> Allocation {
     desk.observe(obs);
-    desk.allocation(action, &obs.allocation)
+    desk.propose(action, &obs.allocation).setting().unwrap()
 }
 
 fn at_rate(arrivals_per_s: f64) -> Observation {
@@ -74,6 +75,16 @@ fn a_desk_that_was_saved_goes_on_as_it_was() {
     assert_eq!(first, second);
 }
 
+#[test]
+fn without_a_profile_the_cpu_time_of_a_request_is_estimated_from_usage() {
+    // Two replicas use half a core each for five requests a second: 200 ms of CPU a request.
+    let unprofiled = Observation { service_time: None, ..at_rate(5.0) };
+    let mut encoder = desk();
+    encoder.observe(&unprofiled);
+    let wanted = encoder.propose(SetPoint::from_choices(1, 1), &unprofiled.allocation);
+    assert_eq!(wanted.replicas, 2.0);
+}
+
 proptest! {
     #[test]
     fn features_and_allocations_stay_inside_whatever_is_observed(
@@ -89,6 +100,11 @@ proptest! {
             prop_assert!((least..=most).contains(feature), "{feature}");
         }
         let action = SetPoint::from_choices(choices.0, choices.1);
-        prop_assert!(bounds.contains(&desk.allocation(action, &obs.allocation)));
+        let decided = {
+            let proposal = desk.propose(action, &obs.allocation);
+            let mut guards = Guards::bounds_only(bounds).unwrap();
+            *decide(&mut Prepared::new(proposal), &mut guards, &obs).applied()
+        };
+        prop_assert!(bounds.contains(&decided));
     }
 }

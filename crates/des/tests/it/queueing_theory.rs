@@ -45,14 +45,14 @@ fn first_come_first_served(
             let mut arrived = Vec::new();
             let mut times = Histogram::default();
             let mut busy = 0;
-            events.append_arrival(SimTime::ZERO, ARRIVAL).unwrap();
+            events.schedule(SimTime::ZERO, ARRIVAL);
             while let Some((now, event)) = events.pop() {
                 if event == ARRIVAL {
                     waiting.push_back(arrived.len() as u64);
                     arrived.push(now);
                     if arrived.len() < JOBS_PER_BATCH {
                         let gap = seconds(exponential(&mut rng, 1.0 / arrivals_per_s));
-                        events.append_arrival(now + gap, ARRIVAL).unwrap();
+                        events.schedule(now + gap, ARRIVAL);
                     }
                 } else {
                     busy -= 1;

@@ -75,7 +75,7 @@ impl Walk {
         let id = "test/walk-v1".parse().unwrap();
         Self {
             fault,
-            spec: EnvSpec { id, observation, action, time_limit, card },
+            spec: EnvSpec { id, observation, action, time_limit, card, control: None },
             rng: Stream::from_seed(made),
             obs: vec![0.0],
             elapsed: 0,

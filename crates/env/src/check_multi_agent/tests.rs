@@ -83,6 +83,7 @@ impl Crowd {
         Self {
             fault,
             spec: EnvSpec {
+                control: None,
                 id: "test/crowd-v1".parse().unwrap(),
                 observation: Space::Discrete(4),
                 action: Space::Discrete(if empty { 0 } else { 4 }),

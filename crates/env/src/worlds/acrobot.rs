@@ -16,8 +16,8 @@ const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
 const CENTRE: f64 = 0.5;
 const INERTIA: f64 = 1.0;
-const MOST_VELOCITY_1: f64 = 4.0 * PI;
-const MOST_VELOCITY_2: f64 = 9.0 * PI;
+const MAX_VELOCITY_1: f64 = 4.0 * PI;
+const MAX_VELOCITY_2: f64 = 9.0 * PI;
 const SECONDS_PER_STEP: f64 = 0.2;
 const LINE: f64 = 1.0;
 const START: f64 = 0.1;
@@ -121,8 +121,9 @@ fn without_whole_turns(mut angle: f64) -> f64 {
 
 impl World for Acrobot {
     fn spec(&self) -> EnvSpec {
-        let high = vec![1.0, 1.0, 1.0, 1.0, MOST_VELOCITY_1 as f32, MOST_VELOCITY_2 as f32];
+        let high = vec![1.0, 1.0, 1.0, 1.0, MAX_VELOCITY_1 as f32, MAX_VELOCITY_2 as f32];
         EnvSpec {
+            control: None,
             id: "classic/acrobot-v1".parse().expect("the id is well-formed"),
             observation: Space::Box { low: high.iter().map(|end| -end).collect(), high },
             action: Space::Discrete(3),
@@ -162,8 +163,8 @@ impl World for Acrobot {
         self.state = AcrobotState {
             angle_1: without_whole_turns(next.angle_1),
             angle_2: without_whole_turns(next.angle_2),
-            velocity_1: next.velocity_1.clamp(-MOST_VELOCITY_1, MOST_VELOCITY_1),
-            velocity_2: next.velocity_2.clamp(-MOST_VELOCITY_2, MOST_VELOCITY_2),
+            velocity_1: next.velocity_1.clamp(-MAX_VELOCITY_1, MAX_VELOCITY_1),
+            velocity_2: next.velocity_2.clamp(-MAX_VELOCITY_2, MAX_VELOCITY_2),
         };
         let [_, free_end] = self.state.places();
         let terminated = free_end.1 > LINE;
@@ -255,8 +256,8 @@ mod tests {
             AcrobotState { angle_1: 3.0, angle_2: -3.0, velocity_1: 12.5, velocity_2: -28.0 };
         let (after, _) = step_from(fast, 0);
         assert!(after.angle_1.abs() <= PI && after.angle_2.abs() <= PI, "{after:?}");
-        assert!(after.velocity_1.abs() <= MOST_VELOCITY_1, "{after:?}");
-        assert!(after.velocity_2.abs() <= MOST_VELOCITY_2, "{after:?}");
+        assert!(after.velocity_1.abs() <= MAX_VELOCITY_1, "{after:?}");
+        assert!(after.velocity_2.abs() <= MAX_VELOCITY_2, "{after:?}");
         assert_eq!(without_whole_turns(PI), PI);
         assert!((without_whole_turns(-5.0 * PI + 0.1) - (-PI + 0.1)).abs() < 1e-12);
     }

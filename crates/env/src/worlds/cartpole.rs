@@ -58,6 +58,7 @@ impl World for CartPole {
         let angle = (2.0 * ANGLE_LIMIT) as f32;
         let infinite = f32::INFINITY;
         EnvSpec {
+            control: None,
             id: "classic/cartpole-v1".parse().expect("the id is well-formed"),
             observation: Space::Box {
                 low: vec![-position, -infinite, -angle, -infinite],

@@ -81,6 +81,7 @@ impl GridWorldState {
 impl World for GridWorld {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
+            control: None,
             id: "toy/grid-world-v1".parse().expect("the id is well-formed"),
             observation: Space::Discrete(CELLS),
             action: Space::Discrete(4),

@@ -92,6 +92,7 @@ impl World for Identity {
             ),
         };
         EnvSpec {
+            control: None,
             id: id.parse().expect("the id is well-formed"),
             observation: self.space.clone(),
             action: self.space.clone(),

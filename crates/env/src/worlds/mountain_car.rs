@@ -10,7 +10,7 @@ use crate::{Action, Card, EnvSpec, Field, Outcome, Space, World};
 const LEFT_WALL: f64 = -1.2;
 const RIGHT_END: f64 = 0.6;
 const FLAG: f64 = 0.5;
-const MOST_SPEED: f64 = 0.07;
+const MAX_SPEED: f64 = 0.07;
 const ENGINE: f64 = 0.001;
 const SLOPE: f64 = 0.0025;
 
@@ -48,10 +48,11 @@ fn height(position: f64) -> f64 {
 impl World for MountainCar {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
+            control: None,
             id: "classic/mountain-car-v0".parse().expect("the id is well-formed"),
             observation: Space::Box {
-                low: vec![LEFT_WALL as f32, -MOST_SPEED as f32],
-                high: vec![RIGHT_END as f32, MOST_SPEED as f32],
+                low: vec![LEFT_WALL as f32, -MAX_SPEED as f32],
+                high: vec![RIGHT_END as f32, MAX_SPEED as f32],
             },
             action: Space::Discrete(3),
             time_limit: Some(200),
@@ -81,7 +82,7 @@ impl World for MountainCar {
         let direction = action.discrete().expect(OF_THE_SPACE) as f64 - 1.0;
         let MountainCarState { position, velocity } = self.state;
         let acceleration = direction * ENGINE - SLOPE * (3.0 * position).cos();
-        let mut velocity = (velocity + acceleration).clamp(-MOST_SPEED, MOST_SPEED);
+        let mut velocity = (velocity + acceleration).clamp(-MAX_SPEED, MAX_SPEED);
         let position = (position + velocity).clamp(LEFT_WALL, RIGHT_END);
         if position == LEFT_WALL && velocity < 0.0 {
             velocity = 0.0;

@@ -12,8 +12,8 @@ use crate::{Action, Card, EnvSpec, Field, Outcome, Space, World};
 const GRAVITY: f64 = 10.0;
 const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
-const MOST_TORQUE: f64 = 2.0;
-const MOST_SPEED: f64 = 8.0;
+const MAX_TORQUE: f64 = 2.0;
+const MAX_SPEED: f64 = 8.0;
 const SECONDS_PER_STEP: f64 = 0.05;
 
 /// The pendulum.
@@ -50,11 +50,12 @@ fn without_whole_turns(angle: f64) -> f64 {
 
 impl World for Pendulum {
     fn spec(&self) -> EnvSpec {
-        let high = vec![1.0, 1.0, MOST_SPEED as f32];
+        let high = vec![1.0, 1.0, MAX_SPEED as f32];
         EnvSpec {
+            control: None,
             id: "classic/pendulum-v1".parse().expect("the id is well-formed"),
             observation: Space::Box { low: high.iter().map(|end| -end).collect(), high },
-            action: Space::uniform_box(1, -MOST_TORQUE as f32, MOST_TORQUE as f32),
+            action: Space::uniform_box(1, -MAX_TORQUE as f32, MAX_TORQUE as f32),
             time_limit: Some(200),
             card: Card {
                 summary: "Swing a pendulum up and hold it there with a weak motor.",
@@ -82,7 +83,7 @@ impl World for Pendulum {
 
     fn step(&mut self, action: &Action, _rng: &mut Stream) -> Outcome {
         let torque = action.continuous().expect(OF_THE_SPACE)[0];
-        let torque = torque.clamp(-MOST_TORQUE as f32, MOST_TORQUE as f32);
+        let torque = torque.clamp(-MAX_TORQUE as f32, MAX_TORQUE as f32);
         let PendulumState { angle, angular_velocity } = self.state;
         let direction = without_whole_turns(angle);
         let effort = f64::from(torque * torque);
@@ -93,7 +94,7 @@ impl World for Pendulum {
         let lift = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
         let acceleration = 3.0 * GRAVITY / (2.0 * LENGTH) * angle.sin() + lift;
         let angular_velocity =
-            (angular_velocity + acceleration * SECONDS_PER_STEP).clamp(-MOST_SPEED, MOST_SPEED);
+            (angular_velocity + acceleration * SECONDS_PER_STEP).clamp(-MAX_SPEED, MAX_SPEED);
         // Semi-implicit Euler: the angle already moves with the new velocity.
         let angle = angle + angular_velocity * SECONDS_PER_STEP;
         self.state = PendulumState { angle, angular_velocity };
@@ -166,7 +167,7 @@ mod tests {
     fn the_motor_cannot_lift_the_pendulum_in_one_go() {
         let mut world = Pendulum::default();
         world.set_state(PendulumState { angle: PI, angular_velocity: 0.0 });
-        let full = Action::Continuous(vec![MOST_TORQUE as f32]);
+        let full = Action::Continuous(vec![MAX_TORQUE as f32]);
         for _ in 0..200 {
             world.step(&full, &mut Stream::from_seed(0));
             assert!(world.state().angle.cos() < 0.0);
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn the_speed_never_passes_its_limit() {
         let (after, _) = step_from(PI / 2.0, 7.99, 2.0);
-        assert_eq!(after.angular_velocity, MOST_SPEED);
+        assert_eq!(after.angular_velocity, MAX_SPEED);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::OF_THE_SPACE;
 
 const NUMBERS: usize = 4;
 const FIRST_AGENTS: usize = 2;
-const MOST_AGENTS: usize = 4;
+const MAX_AGENTS: usize = 4;
 const STEPS_BETWEEN_JOINS: u32 = 3;
 const SHORTEST_LIFE: u64 = 5;
 const LIFE_SPREAD: usize = 16;
@@ -134,7 +134,7 @@ impl MultiAgentEnv for RollCall {
             self.phase = Phase::Ended;
         } else {
             let due = self.elapsed.is_multiple_of(STEPS_BETWEEN_JOINS);
-            if self.agents.is_empty() || (due && self.agents.len() < MOST_AGENTS) {
+            if self.agents.is_empty() || (due && self.agents.len() < MAX_AGENTS) {
                 self.join();
             }
         }
@@ -187,6 +187,7 @@ impl Persist for RollCall {
 
 fn spec() -> EnvSpec {
     EnvSpec {
+        control: None,
         id: "toy/roll-call-v1".parse().expect("the id is well-formed"),
         observation: Space::Discrete(NUMBERS),
         action: Space::Discrete(NUMBERS),
@@ -242,7 +243,7 @@ mod tests {
                 truncated += step.agents.iter().filter(|agent| agent.truncated).count();
             }
         });
-        assert_eq!((steps, most), (TIME_LIMIT, MOST_AGENTS));
+        assert_eq!((steps, most), (TIME_LIMIT, MAX_AGENTS));
         assert!(joined > 5 && terminated > 2 && truncated > 2, "{joined} {terminated} {truncated}");
     }
 

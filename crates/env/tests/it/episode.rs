@@ -13,6 +13,7 @@ struct Countdown {
 impl World for Countdown {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
+            control: None,
             id: "test/countdown-v1".parse().expect("well-formed"),
             observation: Space::Discrete(4),
             action: Space::Discrete(1),

@@ -20,13 +20,13 @@ const FEWEST_BATCHES: usize = 4;
 
 /// Batches of a clock vary less than a Poisson process, whose variance equals its mean, by
 /// this factor at least. Requests that slip by chance into the next minute reach a half.
-const MOST_DISPERSION: f64 = 0.55;
+const MAX_DISPERSION: f64 = 0.55;
 
 /// Large batches of a clock vary by less than a third of their size: the square of it.
-const MOST_VARIANCE: f64 = 0.1;
+const MAX_VARIANCE: f64 = 0.1;
 
 /// Part of the requests that come in a clock's minute or the one after.
-const LEAST_PUNCTUAL: f64 = 0.9;
+const MIN_PUNCTUAL: f64 = 0.9;
 
 /// The slowest hundredth of fewer invocations than this is hardly slower than their median.
 const FEWEST_INVOCATIONS: u64 = 50;
@@ -185,10 +185,10 @@ fn find_clock(counts: &[u32]) -> Option<Clock> {
             sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / sizes.len() as f64;
         let dispersion = variance / mean;
         // In periods of two minutes everybody is punctual, so that only the strict rule holds.
-        let is_alike = dispersion <= MOST_DISPERSION
-            || (period > 2 && variance <= MOST_VARIANCE * mean * mean);
+        let is_alike =
+            dispersion <= MAX_DISPERSION || (period > 2 && variance <= MAX_VARIANCE * mean * mean);
         // A clock strikes every time: less than one request in a period is chance.
-        let is_clock = mean > 0.75 && is_alike && punctual >= LEAST_PUNCTUAL * total;
+        let is_clock = mean > 0.75 && is_alike && punctual >= MIN_PUNCTUAL * total;
         is_clock.then(|| Clock {
             period,
             batch: mean.round().max(1.0),

@@ -45,7 +45,7 @@ pub(crate) struct RandomRow {
 const WIDEST: f64 = 8.0;
 
 /// The persistence of a wandering logarithm, at most.
-const MOST_PERSISTENCE: f64 = 0.999;
+const MAX_PERSISTENCE: f64 = 0.999;
 
 /// The period of the wave. A wave that wanders with a memory of hours instead comes nearer to
 /// the correlations of real functions over ten minutes, and less near to those over an hour.
@@ -93,7 +93,7 @@ impl RandomRow {
         let places = self.places(tide);
         let is_free = goal.rest > 0 && goal.active > 1;
         let weights = if is_free {
-            let persistence = bisect(-MOST_PERSISTENCE, MOST_PERSISTENCE, 8, |persistence| {
+            let persistence = bisect(-MAX_PERSISTENCE, MAX_PERSISTENCE, 8, |persistence| {
                 let weights = self.weights(&places, tide, persistence);
                 self.autocorrelation(&places, &weights, 1) < goal.autocorrelation_1
             });

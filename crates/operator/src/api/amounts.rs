@@ -1,30 +1,30 @@
-//! Amounts and times as Kubernetes writes them, and back.
+//! Reads and writes amounts and durations as Kubernetes does.
 
 use homeostat_core::{Bytes, Millicores, SimDuration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Why a written amount is none.
+/// Text that is not an amount of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no {1}")]
+#[error("{0:?} is not a {1}")]
 pub struct NotAnAmount(String, &'static str);
 
-/// Cores of a quantity such as `250m` or `1.5`, rounded up to a millicore.
+/// Reads CPU such as `250m` or `1.5` cores, rounded up to a millicore.
 pub fn cores(quantity: &Quantity) -> Result<Millicores, NotAnAmount> {
     let refused = || NotAnAmount(quantity.0.clone(), "number of cores, such as 250m or 1.5");
     let millis = number(&quantity.0).ok_or_else(refused)? * 1e3;
     whole(millis).map(Millicores::new).ok_or_else(refused)
 }
 
-/// Bytes of a quantity such as `512Mi` or `1G`, rounded up.
+/// Reads memory such as `512Mi` or `1G`, rounded up to a byte.
 pub fn memory_bytes(quantity: &Quantity) -> Result<Bytes, NotAnAmount> {
     let refused = || NotAnAmount(quantity.0.clone(), "number of bytes, such as 512Mi");
     let bytes = number(&quantity.0).ok_or_else(refused)?;
     whole(bytes).map(Bytes::new).ok_or_else(refused)
 }
 
-/// A length of time such as `90s` or `1h30m`.
+/// Reads a duration such as `90s` or `1h30m`.
 pub fn duration(text: &str) -> Result<SimDuration, NotAnAmount> {
-    let refused = || NotAnAmount(text.to_owned(), "length of time, such as 90s or 1h30m");
+    let refused = || NotAnAmount(text.to_owned(), "duration, such as 90s or 1h30m");
     let mut seconds = 0.0;
     let mut rest = text;
     while !rest.is_empty() {
@@ -49,7 +49,7 @@ pub fn duration(text: &str) -> Result<SimDuration, NotAnAmount> {
     SimDuration::from_seconds(seconds).map_err(|_| refused())
 }
 
-/// CPU as Kubernetes writes it.
+/// Writes CPU as Kubernetes does.
 pub fn cpu_quantity(cpu: Millicores) -> Quantity {
     let millicores = cpu.millicores();
     Quantity(if millicores.is_multiple_of(1000) {
@@ -59,15 +59,15 @@ pub fn cpu_quantity(cpu: Millicores) -> Quantity {
     })
 }
 
-/// Memory as Kubernetes writes it, rounded up to whole mebibytes: nobody wants to read bytes.
+/// Writes memory as Kubernetes does, rounded up to whole mebibytes for readability.
 pub fn memory_quantity(memory: Bytes) -> Quantity {
     const MIB: u64 = 1 << 20;
     let mebibytes = Bytes::from_mib(memory.bytes().div_ceil(MIB));
-    // Zero has no unit of its own.
+    // Zero would be written without a unit.
     Quantity(if mebibytes == Bytes::ZERO { "0Mi".to_owned() } else { mebibytes.to_string() })
 }
 
-/// The number of a quantity, in its unit.
+/// The value of a quantity with its suffix applied.
 fn number(text: &str) -> Option<f64> {
     let digits = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
@@ -99,7 +99,7 @@ fn number(text: &str) -> Option<f64> {
     Some(value * scale)
 }
 
-/// A number rounded up. What binary makes of 0.1 cores must not become 101 millicores.
+/// Rounds up, with a tolerance for binary fractions: 0.1 cores must not become 101 millicores.
 fn whole(value: f64) -> Option<u64> {
     let is_usable = value.is_finite() && (0.0..=u64::MAX as f64).contains(&value);
     let nearest = value.round();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_read_in_every_form_that_the_api_server_writes() {
+    fn cpu_is_read_in_every_form_that_the_api_server_writes() {
         let check = |text: &str, expect: u64| {
             assert_eq!(cores(&Quantity(text.into())), Ok(Millicores::new(expect)), "{text}");
         };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused_by_name() {
+    fn invalid_amounts_are_named() {
         for text in ["", "abc", "-5", "5X", "1e", "NaN", "inf", "1e400", "5 Mi"] {
             let refused = memory_bytes(&Quantity(text.into()));
             let message = refused.expect_err(text).to_string();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_may_be_put_together() {
+    fn durations_may_have_several_parts() {
         let check = |text: &str, seconds: f64| {
             assert_eq!(duration(text).map(SimDuration::seconds), Ok(seconds), "{text}");
         };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_as_people_write_them() {
+    fn amounts_are_written_with_the_largest_exact_unit() {
         assert_eq!(cpu_quantity(Millicores::new(250)).0, "250m");
         assert_eq!(cpu_quantity(Millicores::new(2000)).0, "2");
         assert_eq!(memory_quantity(Bytes::new((384 << 20) - 5)).0, "384Mi");

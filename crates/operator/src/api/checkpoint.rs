@@ -1,4 +1,4 @@
-//! What a recommender remembers, kept in the cluster so that a restart loses nothing.
+//! The state of a recommender, stored in the cluster so that a restart loses no history.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::ScaleTargetRef;
 
-/// What the recommender of the object of the same name remembers. Not for people to write.
+/// The state of the recommender of the object of the same name. Only the operator writes it.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "homeostat.dev",
@@ -16,19 +16,19 @@ use super::spec::ScaleTargetRef;
     plural = "multidimpodautoscalercheckpoints",
     shortname = "mpacheckpoint",
     namespaced,
-    doc = "What the recommender of the autoscaler of the same name remembers. Not for people to write.",
+    doc = "The state of the recommender of the autoscaler of the same name. Only the operator writes it.",
     printcolumn(name = "Taken", type_ = "date", json_path = ".spec.takenAt")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MultidimPodAutoscalerCheckpointSpec {
-    /// When it was taken.
+    /// When it was written.
     pub taken_at: Time,
-    /// Who recommended; another recommender does not read it.
+    /// The recommender; another one does not read it.
     pub recommender: String,
-    /// Of which workload it is; that of another one is not read.
+    /// The workload; it is not used for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_target_ref: Option<ScaleTargetRef>,
-    /// Named arrays, as JSON.
+    /// The state as named arrays, in JSON.
     #[schemars(length(max = 1_000_000))]
     pub memory: String,
 }

@@ -1,26 +1,26 @@
-//! The conditions of an object, and every reason that they can have, in one place.
+//! The conditions of an object, and every reason that they can have.
 
 use std::fmt;
 
 /// What a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
-    /// The object is understood, its target found, and recommendations are made.
+    /// The spec is valid, the target exists, and there is a recommendation.
     Ready,
-    /// What the recommendation is made of is fresh and makes sense.
+    /// The metrics that the recommendation is made from are fresh and valid.
     MetricsFresh,
-    /// A recommendation goes its way unhindered by a guardrail.
-    Unlimited,
-    /// Changes are carried out.
+    /// A guardrail limits the recommendation, as in the condition of the same name of HPA.
+    ScalingLimited,
+    /// Recommendations are applied.
     Acting,
-    /// The objective is kept.
-    ObjectiveKept,
+    /// The SLO is met.
+    SloMet,
 }
 
 impl ConditionType {
     /// All of them, in the order of the status.
     pub const ALL: [Self; 5] =
-        [Self::Ready, Self::MetricsFresh, Self::Unlimited, Self::Acting, Self::ObjectiveKept];
+        [Self::Ready, Self::MetricsFresh, Self::ScalingLimited, Self::Acting, Self::SloMet];
 }
 
 impl fmt::Display for ConditionType {
@@ -29,18 +29,18 @@ impl fmt::Display for ConditionType {
     }
 }
 
-/// Why a condition is as it is; also the reason of the event that tells of it.
+/// The reason of a condition, and of the event about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionReason {
-    /// Nothing stands in the way.
+    /// Everything works as specified.
     AsPlanned,
-    /// The object contradicts itself or names something unknown.
+    /// The spec contradicts itself or names something unknown.
     InvalidSpec,
     /// The target does not exist.
     TargetNotFound,
     /// The target has no scale subresource.
     TargetNotScalable,
-    /// The target was scaled to nothing by hand.
+    /// A user scaled the target to zero.
     ScaledToZero,
     /// The API server does not answer.
     ServerUnavailable,
@@ -52,43 +52,43 @@ pub enum ConditionReason {
     OtherAutoscaler,
     /// The recommender cannot be used.
     RecommenderUnavailable,
-    /// The recommender's answer is no allocation.
+    /// The recommender's answer is not a valid allocation.
     RecommenderNonsense,
     /// A metric is missing.
     MetricsMissing,
     /// A metric is too old.
     MetricsStale,
-    /// A metric is no number.
+    /// A metric is not a number.
     MetricsInvalid,
     /// Metrics contradict each other.
     MetricsContradictory,
-    /// The fallback recommends for the time being.
+    /// The fallback recommends until metrics are back.
     FallenBack,
-    /// A bound, a step or a rate stopped a recommendation.
+    /// A bound, a step limit or a rate limit changed the recommendation.
     Limited,
-    /// A maintenance window is waited for.
+    /// Changes wait for the next maintenance window.
     OutsideMaintenance,
-    /// An annotation of the object pauses it.
+    /// An annotation pauses the object.
     Paused,
-    /// The mode does not carry out changes.
+    /// The mode does not apply recommendations.
     NotInMode,
-    /// A canary is watched.
+    /// Canaries are under observation.
     CanaryWatched,
-    /// A change was taken back because the objective broke after it.
-    Reverted,
-    /// There is no recommendation that could be carried out.
+    /// A change was rolled back because the SLO was violated after it.
+    RolledBack,
+    /// There is no recommendation to apply.
     NoRecommendation,
-    /// Pods that start are not sized.
+    /// The webhook does not size new pods.
     WebhookSilent,
-    /// Pods cannot be resized where they are.
+    /// Pods cannot be resized in place.
     ResizeRefused,
-    /// A disruption budget or limit holds changes up.
+    /// A disruption budget or limit delays changes.
     DisruptionLimited,
-    /// The objective is broken.
-    ObjectiveBroken,
-    /// The object has no objective.
-    NoObjective,
-    /// Too few requests come for the throughput that is wanted.
+    /// The SLO is violated.
+    SloViolated,
+    /// The object has no SLO.
+    NoSlo,
+    /// Too few requests arrive to reach the throughput of the SLO.
     FewRequests,
     /// Pods were resized or replaced.
     Resized,
@@ -97,13 +97,13 @@ pub enum ConditionReason {
 }
 
 impl ConditionReason {
-    /// What will be over and says nothing of the object. What was recommended before stays, for
-    /// pods that start meanwhile.
-    pub const OF_A_MOMENT: [Self; 3] = [Self::ServerUnavailable, Self::NoPods, Self::ScaledToZero];
+    /// Reasons that pass by themselves and do not concern the spec. The previous recommendation
+    /// stays in the status, for pods that are created meanwhile.
+    pub const TEMPORARY: [Self; 3] = [Self::ServerUnavailable, Self::NoPods, Self::ScaledToZero];
 
-    /// Whether it is one of those.
-    pub fn is_of_a_moment(self) -> bool {
-        Self::OF_A_MOMENT.contains(&self)
+    /// Whether it is one of [`Self::TEMPORARY`].
+    pub fn is_temporary(self) -> bool {
+        Self::TEMPORARY.contains(&self)
     }
 }
 
@@ -111,4 +111,14 @@ impl fmt::Display for ConditionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
+}
+
+/// Reasons of events that are not about a condition.
+pub mod event_reason {
+    /// The webhook's certificate was renewed.
+    pub const CERTIFICATE_RENEWED: &str = "CertificateRenewed";
+    /// The history of an object cannot be read, and is discarded.
+    pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
+    /// The pause annotation has an unknown value.
+    pub const UNKNOWN_PAUSE: &str = "UnknownPause";
 }

@@ -1,9 +1,9 @@
-//! The object that people write and read: a `MultidimPodAutoscaler`.
+//! The custom resources of the operator, above all `MultidimPodAutoscaler`.
 //!
 //! Its shape follows the Kubernetes proposal AEP-5342 (target, policy, goals, constraints,
-//! recommenders), with an objective, a mode and limits of disruption added. The types here are
-//! what the API server stores; [`Plan`] is what the controllers work with, checked as a whole.
-//! No field is ignored: what a controller cannot honour is refused with a condition.
+//! recommenders), with an SLO, a mode and limits of disruption added. The types here are what the API
+//! server stores; [`Plan`] is the validated form that the controllers use. No field is ignored: a value
+//! that the operator cannot honour is refused with a condition.
 
 mod amounts;
 mod checkpoint;
@@ -15,14 +15,14 @@ mod status;
 
 pub use amounts::{cores, cpu_quantity, duration, memory_bytes, memory_quantity};
 pub use checkpoint::{MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec};
-pub use conditions::{ConditionReason, ConditionType};
+pub use conditions::{ConditionReason, ConditionType, event_reason};
 pub use definition::definitions;
-pub use plan::{ContainerPlan, Disruption, Goal, Plan, PlanError, Recommender, Share, Window};
+pub use plan::{ContainerPlan, Disruption, Goal, Plan, PlanError, Recommender, Window};
 pub use spec::*;
 pub use status::*;
 
-/// The group of our objects.
+/// The API group of the custom resources.
 pub const GROUP: &str = "homeostat.dev";
 
-/// Their group and version, as objects write it.
+/// Their API group and version.
 pub const GROUP_VERSION: &str = "homeostat.dev/v1alpha1";

@@ -1,28 +1,28 @@
-//! A spec that was checked as a whole: what the schema cannot say is said here.
+//! Validation of a spec, beyond what its schema can express.
 
 use std::collections::BTreeMap;
 
 use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SimDuration, Slo};
 use homeostat_decide::{
-    HpaMetric, ScalingBehavior, ScalingPolicy, ScalingRules as Rules, ScalingStep,
-    SelectPolicy as Select,
+    AutoRollbackConfig, CanaryConfig, HpaMetric, PodScaling, ScalingBehavior, ScalingPolicy,
+    ScalingRules as Rules, ScalingStep, SelectPolicy as Select, Share,
 };
 
 use super::amounts::{NotAnAmount, cores, duration, memory_bytes};
 use super::spec::{
-    Behavior, CanaryPolicy, ContainerConstraints, ContainerMode, ControlledResource, Day,
-    DisruptionLimits, LearnerActions, MaintenanceWindow, MetricGoal, Mode,
+    AutoRollbackPolicy, Behavior, CanaryPolicy, ContainerConstraints, ContainerMode,
+    ControlledResource, Day, DisruptionLimits, LearnerActions, MaintenanceWindow, MetricGoal, Mode,
     MultidimPodAutoscalerSpec, PolicyFileRef, RecommenderName, RecommenderRef, ResourceAmounts,
     ScaleTargetRef, ScalingRuleKind, ScalingRules, SelectPolicy, SloGoal, UpdateMode,
 };
 
-/// What is wrong with a spec: the field, the value, and what it should be.
+/// An invalid field of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct PlanError {
     /// Path of the field.
     pub field: String,
-    /// What is wrong and how to mend it.
+    /// What is wrong, and how to correct it.
     pub problem: String,
 }
 
@@ -34,122 +34,88 @@ impl PlanError {
 
 type Result<T> = std::result::Result<T, PlanError>;
 
-/// A checked spec.
+/// A validated spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The workload.
     pub target: ScaleTargetRef,
-    /// How far to go.
+    /// What the autoscaler may do.
     pub mode: Mode,
-    /// How sizes reach running pods.
+    /// How sizes are applied to running pods.
     pub update_mode: UpdateMode,
-    /// The objective and where it is measured.
+    /// The SLO and its query.
     pub goal: Option<Goal>,
-    /// Metrics of the horizontal autoscaler that come from the pods' use.
+    /// Metrics of HPA that are based on the pods' usage.
     pub resource_metrics: Vec<HpaMetric>,
-    /// Queries with the part of their answer that each pod is to have.
+    /// Queries with their target per pod.
     pub query_metrics: Vec<(String, f64)>,
     /// Bounds of the number of pods.
     pub replicas: Bounds<u32>,
-    /// How fast that number may change, if somebody wrote it down.
+    /// How fast that number may change, as far as the spec says.
     behavior: Option<Behavior>,
-    /// Bounds of the containers that are named.
+    /// Bounds of the containers that the spec names.
     containers: BTreeMap<String, ContainerPlan>,
-    /// Bounds of the others.
+    /// Bounds of all other containers.
     other_containers: ContainerPlan,
     /// Limits of disruption.
     pub disruption: Disruption,
-    /// When pods may be resized; always if empty.
+    /// When pods may be resized or evicted; always if empty.
     pub maintenance: Vec<Window>,
-    /// Part of the pods that try a new size, and how long they are watched.
-    pub canary: (Share, SimDuration),
-    /// How long a downward change is watched, and how long nothing goes down after one that hurt.
-    pub breaker: (SimDuration, SimDuration),
-    /// Who recommends.
+    /// Share of the pods that get a new size first, and how long they are observed.
+    pub canary: CanaryConfig,
+    /// How long a downward change is observed, and how long nothing is scaled down after a rollback.
+    pub auto_rollback: AutoRollbackConfig,
+    /// The recommender.
     pub recommender: Recommender,
+    /// Deprecated fields that are used, each with the field to use instead.
+    pub deprecated: Vec<String>,
 }
 
-/// An objective.
+/// An SLO.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
-    /// Latency at a percentile, at most.
+    /// Maximum latency at a percentile.
     Latency {
         /// Percentile and threshold.
         slo: Slo,
-        /// Where it is measured, in seconds.
+        /// Query of the latency in seconds.
         query: String,
     },
-    /// Requests answered in a second, at least.
+    /// Minimum of requests answered per second.
     Throughput {
         /// Requests per second.
         threshold: f64,
-        /// Where it is measured.
+        /// Query of the throughput.
         query: String,
     },
-}
-
-/// A number of pods, or a part of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Share {
-    /// This many.
-    Pods(u32),
-    /// This part.
-    Part(Fraction),
-}
-
-impl Share {
-    /// Of so many pods; at least one.
-    pub fn of(self, pods: u32) -> u32 {
-        let share = match self {
-            Self::Pods(pods) => pods,
-            Self::Part(part) => (f64::from(pods) * part.ratio()) as u32,
-        };
-        share.max(1)
-    }
-
-    fn read(field: &str, text: &str) -> Result<Self> {
-        let refused = || {
-            PlanError::new(
-                field,
-                format!("{text:?} is no number of pods or percentage, such as 1 or 10%"),
-            )
-        };
-        match text.strip_suffix('%') {
-            Some(percent) => match percent.parse().map_err(|_| refused())? {
-                percent @ 0..=100 => Ok(Self::Part(Fraction::from_percent(percent))),
-                _ => Err(PlanError::new(field, format!("{text} is more than 100%"))),
-            },
-            None => text.parse().map(Self::Pods).map_err(|_| refused()),
-        }
-    }
 }
 
 /// Limits of disruption.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Disruption {
-    /// Pods that may be away at once because of us.
+    /// Maximum number of pods that the autoscaler may make unavailable at once.
     pub max_unavailable: Share,
-    /// Evictions in any hour.
+    /// Maximum number of evictions in any hour.
     pub evictions_per_hour: u32,
-    /// Time that a pod is left alone after it became ready.
-    pub least_pod_age: SimDuration,
+    /// Time after a pod became ready during which it is not resized or evicted.
+    pub min_pod_age: SimDuration,
 }
 
 /// Bounds of one container.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ContainerPlan {
-    /// Bounds of its CPU; none if it is not sized.
+    /// Bounds of its CPU; none if it is not controlled.
     pub cpu: Option<Bounds<Millicores>>,
-    /// Bounds of its memory; none if it is not sized.
+    /// Bounds of its memory; none if it is not controlled.
     pub memory: Option<Bounds<Bytes>>,
 }
 
-/// A time that comes back every week, in minutes of the week from Monday 00:00 UTC.
+/// A weekly time window, in minutes of the week from Monday 00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Its first minute.
     pub from: u32,
-    /// Minutes that it lasts.
+    /// Its duration in minutes.
     pub minutes: u32,
 }
 
@@ -163,7 +129,7 @@ impl Window {
     }
 }
 
-/// Who recommends.
+/// A recommender.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Recommender {
     /// One decision for both dimensions.
@@ -172,7 +138,7 @@ pub enum Recommender {
     HpaVpa,
     /// A policy file.
     Policy(PolicyFileRef),
-    /// A learner over gRPC: what it answers with, and the time it may take.
+    /// A learner over gRPC: its actions, and the time limit of its answers.
     External(LearnerActions, SimDuration),
 }
 
@@ -189,7 +155,7 @@ impl Recommender {
 }
 
 impl Plan {
-    /// How fast the number of pods may change: what nobody wrote down is as in `default`.
+    /// How fast the number of pods may change; `default` for what the spec does not say.
     pub fn behavior(&self, default: ScalingBehavior) -> ScalingBehavior {
         match &self.behavior {
             Some(behavior) => read_behavior(behavior, default),
@@ -197,7 +163,7 @@ impl Plan {
         }
     }
 
-    /// Checks a spec as a whole.
+    /// Validates a spec.
     pub fn try_new(spec: &MultidimPodAutoscalerSpec) -> Result<Self> {
         let global = &spec.constraints.global;
         let (low, high) = (global.min_replicas, global.max_replicas);
@@ -206,7 +172,7 @@ impl Plan {
             PlanError::new("spec.constraints.global", problem)
         })?;
         if low == 0 {
-            let problem = "0 would leave nobody to serve; at least 1";
+            let problem = "0 pods cannot serve requests; at least 1";
             return Err(PlanError::new("spec.constraints.global.minReplicas", problem));
         }
         let (resource_metrics, query_metrics) = read_metrics(&spec.goals.metrics)?;
@@ -214,10 +180,20 @@ impl Plan {
         let (containers, other_containers) =
             read_containers(&spec.constraints.container, resources)?;
         let policy = &spec.policy;
-        let breaker = (
-            read_duration("spec.policy.breaker.watch", &policy.breaker.watch)?,
-            read_duration("spec.policy.breaker.hold", &policy.breaker.hold)?,
-        );
+        let mut deprecated = Vec::new();
+        let auto_rollback = RenamedField {
+            parent: "spec.policy",
+            name: "autoRollback",
+            value: &policy.auto_rollback,
+            old_name: "breaker",
+            old_value: &policy.breaker,
+        };
+        let auto_rollback = auto_rollback.resolve(AutoRollbackPolicy::default, &mut deprecated)?;
+        let (field, auto_rollback) = (auto_rollback.field, auto_rollback.value);
+        let auto_rollback = AutoRollbackConfig {
+            watch: read_duration(&format!("{field}.watch"), &auto_rollback.watch)?,
+            hold: read_duration(&format!("{field}.hold"), &auto_rollback.hold)?,
+        };
         Ok(Self {
             target: spec.scale_target_ref.clone(),
             mode: spec.mode,
@@ -229,11 +205,12 @@ impl Plan {
             behavior: global.behavior.clone(),
             containers,
             other_containers,
-            disruption: read_disruption(&policy.disruption)?,
+            disruption: read_disruption(&policy.disruption, &mut deprecated)?,
             maintenance: read_maintenance(&policy.maintenance)?,
             canary: read_canary(&policy.canary)?,
-            breaker,
+            auto_rollback,
             recommender: read_recommender(&spec.recommenders)?,
+            deprecated,
         })
     }
 
@@ -242,12 +219,12 @@ impl Plan {
         self.containers.get(name).copied().unwrap_or(self.other_containers)
     }
 
-    /// Containers that are named, to see whether the target has them.
+    /// Containers that the spec names, to check whether the target has them.
     pub fn named_containers(&self) -> impl Iterator<Item = &str> {
         self.containers.keys().map(String::as_str)
     }
 
-    /// Whether running pods may be resized in this minute of the week.
+    /// Whether running pods may be resized or evicted in this minute of the week.
     pub fn is_maintenance(&self, minute_of_week: u32) -> bool {
         self.maintenance.is_empty()
             || self.maintenance.iter().any(|window| window.contains(minute_of_week))
@@ -261,7 +238,7 @@ fn read_duration(field: &str, text: &str) -> Result<SimDuration> {
 fn read_positive(field: &str, text: &str) -> Result<f64> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(PlanError::new(field, format!("{text:?} is no number above 0"))),
+        _ => Err(PlanError::new(field, format!("{text:?} is not a number above 0"))),
     }
 }
 
@@ -291,7 +268,7 @@ fn read_goal(slo: &SloGoal) -> Result<Goal> {
     }
 }
 
-/// Metrics of the pods' use, and queries with the part of their answer for each pod.
+/// Metrics of the pods' usage, and queries with their target per pod.
 type Metrics = (Vec<HpaMetric>, Vec<(String, f64)>);
 
 fn read_metrics(metrics: &[MetricGoal]) -> Result<Metrics> {
@@ -303,7 +280,7 @@ fn read_metrics(metrics: &[MetricGoal]) -> Result<Metrics> {
                 let target_percent = resource.average_utilization;
                 if target_percent == 0 {
                     let field = format!("{field}.resource.averageUtilization");
-                    return Err(PlanError::new(field, "0 is no target; at least 1"));
+                    return Err(PlanError::new(field, "0 is not a valid target; at least 1"));
                 }
                 resources.push(match resource.name {
                     ControlledResource::Cpu => HpaMetric::CpuUtilization { target_percent },
@@ -319,7 +296,7 @@ fn read_metrics(metrics: &[MetricGoal]) -> Result<Metrics> {
                 return Err(PlanError::new(field, "neither resource nor prometheus; name one"));
             }
             (Some(_), Some(_)) => {
-                let problem = "both resource and prometheus; make two metrics of them";
+                let problem = "both resource and prometheus; split it into two metrics";
                 return Err(PlanError::new(field, problem));
             }
         }
@@ -357,7 +334,7 @@ fn read_behavior(behavior: &Behavior, default: ScalingBehavior) -> ScalingBehavi
     }
 }
 
-/// Without bounds a container is left between VPA's minimum of a pod and what no node has.
+/// Without bounds a container may have any size between VPA's minimum and more than any node has.
 fn read_containers(
     constraints: &[ContainerConstraints],
     resources: Option<&[ControlledResource]>,
@@ -427,18 +404,88 @@ fn narrow<Q, T: Copy + Ord + std::fmt::Display>(
     })
 }
 
-fn read_disruption(limits: &DisruptionLimits) -> Result<Disruption> {
-    let field = "spec.policy.disruption";
+fn read_disruption(limits: &DisruptionLimits, deprecated: &mut Vec<String>) -> Result<Disruption> {
+    let parent = "spec.policy.disruption";
+    let min_pod_age = RenamedField {
+        parent,
+        name: "minPodAge",
+        value: &limits.min_pod_age,
+        old_name: "leastPodAge",
+        old_value: &limits.least_pod_age,
+    };
+    let min_pod_age = min_pod_age.resolve(DisruptionLimits::default_min_pod_age, deprecated)?;
     Ok(Disruption {
-        max_unavailable: Share::read(&format!("{field}.maxUnavailable"), &limits.max_unavailable)?,
+        max_unavailable: read_share(&format!("{parent}.maxUnavailable"), &limits.max_unavailable)?,
         evictions_per_hour: limits.evictions_per_hour,
-        least_pod_age: read_duration(&format!("{field}.leastPodAge"), &limits.least_pod_age)?,
+        min_pod_age: read_duration(&min_pod_age.field, &min_pod_age.value)?,
     })
 }
 
-fn read_canary(canary: &CanaryPolicy) -> Result<(Share, SimDuration)> {
-    let pods = Share::read("spec.policy.canary.pods", &canary.pods)?;
-    Ok((pods, read_duration("spec.policy.canary.watch", &canary.watch)?))
+/// A field that has another name since this release. The old one stays in the schema for one
+/// release, since the API server drops fields that are not in it.
+struct RenamedField<'a, T> {
+    parent: &'a str,
+    name: &'a str,
+    value: &'a Option<T>,
+    old_name: &'a str,
+    old_value: &'a Option<T>,
+}
+
+/// A value and the field that it comes from.
+struct FieldValue<T> {
+    field: String,
+    value: T,
+}
+
+impl<T: Clone + PartialEq> RenamedField<'_, T> {
+    /// The value of the field, under either name; appends to `deprecated` if it is the old one.
+    fn resolve(
+        self,
+        default: impl FnOnce() -> T,
+        deprecated: &mut Vec<String>,
+    ) -> Result<FieldValue<T>> {
+        let Self { parent, name, value, old_name, old_value } = self;
+        let (field, old_field) = (format!("{parent}.{name}"), format!("{parent}.{old_name}"));
+        let default = default();
+        // The schema of the release before had this default, which the API server wrote into
+        // every object: it does not mean that a user typed it.
+        let old_value = old_value.as_ref().filter(|old| **old != default);
+        match (value, old_value) {
+            (Some(value), Some(old)) if old != value => {
+                let problem = format!("deprecated and in conflict with {name}; remove {old_name}");
+                Err(PlanError::new(old_field, problem))
+            }
+            (Some(value), _) => Ok(FieldValue { field, value: value.clone() }),
+            (None, Some(old)) => {
+                deprecated.push(format!("{old_field} is deprecated, use {name}"));
+                Ok(FieldValue { field: old_field, value: old.clone() })
+            }
+            (None, None) => Ok(FieldValue { field, value: default }),
+        }
+    }
+}
+
+/// Reads a number of pods or a percentage of them.
+fn read_share(field: &str, text: &str) -> Result<Share> {
+    let refused = || {
+        PlanError::new(
+            field,
+            format!("{text:?} is not a number of pods or a percentage, such as 1 or 10%"),
+        )
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => match percent.parse().map_err(|_| refused())? {
+            percent @ 0..=100 => Ok(Share::Part(Fraction::from_percent(percent))),
+            _ => Err(PlanError::new(field, format!("{text} is more than 100%"))),
+        },
+        None => text.parse::<u32>().map(|pods| Share::Count(pods.into())).map_err(|_| refused()),
+    }
+}
+
+fn read_canary(canary: &CanaryPolicy) -> Result<CanaryConfig> {
+    let pods = read_share("spec.policy.canary.pods", &canary.pods)?;
+    let watch = read_duration("spec.policy.canary.watch", &canary.watch)?;
+    Ok(CanaryConfig { dimension: PodScaling::REPLICAS, share: pods, watch })
 }
 
 fn read_maintenance(windows: &[MaintenanceWindow]) -> Result<Vec<Window>> {
@@ -449,13 +496,12 @@ fn read_maintenance(windows: &[MaintenanceWindow]) -> Result<Vec<Window>> {
         let from = read_time(&format!("{field}.from"), &window.from)?;
         let to = read_time(&format!("{field}.to"), &window.to)?;
         if from == to {
-            let problem =
-                format!("{} to {} never begins; give it a length", window.from, window.to);
+            let problem = format!("{} to {} is empty; give it a duration", window.from, window.to);
             return Err(PlanError::new(field, problem));
         }
         let minutes = (to + DAY_MINUTES - from) % DAY_MINUTES;
-        let is_meant = |day: &Day| window.days.is_empty() || window.days.contains(day);
-        let days = WEEK.iter().enumerate().filter(|(_, day)| is_meant(day));
+        let is_selected = |day: &Day| window.days.is_empty() || window.days.contains(day);
+        let days = WEEK.iter().enumerate().filter(|(_, day)| is_selected(day));
         all.extend(days.map(|(day, _)| Window { from: day as u32 * DAY_MINUTES + from, minutes }));
     }
     Ok(all)
@@ -467,14 +513,15 @@ fn read_time(field: &str, text: &str) -> Result<u32> {
         let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
         (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
     });
-    parsed
-        .ok_or_else(|| PlanError::new(field, format!("{text:?} is no time of day, such as 02:30")))
+    parsed.ok_or_else(|| {
+        PlanError::new(field, format!("{text:?} is not a time of day, such as 02:30"))
+    })
 }
 
-/// A learner that is given no time is none.
-const LEAST_TIMEOUT: SimDuration = SimDuration::from_millis(10);
-/// The object is not looked at while its learner thinks.
-const MOST_TIMEOUT: SimDuration = SimDuration::from_secs(30);
+/// A shorter time limit would exclude every learner.
+const MIN_TIMEOUT: SimDuration = SimDuration::from_millis(10);
+/// The object is not reconciled while its learner computes.
+const MAX_TIMEOUT: SimDuration = SimDuration::from_secs(30);
 
 fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
     let field = "spec.recommenders";
@@ -487,7 +534,7 @@ fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
         }
     };
     let needless = |given: bool, part: &str, name: &str| {
-        let problem = format!("{part} is for the recommender {name:?}; take it out");
+        let problem = format!("{part} is only for the recommender {name:?}; remove it");
         if given { Err(PlanError::new(format!("{field}[0].{part}"), problem)) } else { Ok(()) }
     };
     if given.name != RecommenderName::Policy {
@@ -496,8 +543,7 @@ fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
     if given.name != RecommenderName::External {
         needless(given.external.is_some(), "external", "external")?;
     }
-    let missing =
-        |part: &str| PlanError::new(format!("{field}[0].{part}"), "missing; say where it is");
+    let missing = |part: &str| PlanError::new(format!("{field}[0].{part}"), "missing; add it");
     Ok(match given.name {
         RecommenderName::Joint => Recommender::Joint,
         RecommenderName::HpaVpa => Recommender::HpaVpa,
@@ -508,7 +554,7 @@ fn read_recommender(recommenders: &[RecommenderRef]) -> Result<Recommender> {
             let external = given.external.clone().unwrap_or_default();
             let field = format!("{field}[0].external.timeout");
             let timeout = read_duration(&field, &external.timeout)?;
-            if !(LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&timeout) {
+            if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&timeout) {
                 let problem = format!("{} is not between 10ms and 30s", external.timeout);
                 return Err(PlanError::new(field, problem));
             }
@@ -536,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_spec_recommends_and_changes_nothing() {
+    fn the_minimal_spec_recommends_and_changes_nothing() {
         let plan = plan(|_| ()).expect("valid");
         assert_eq!(plan.mode, Mode::Recommend);
         assert_eq!(plan.recommender, Recommender::Joint);
@@ -547,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_of_behaviour_is_as_the_recommender_has_it() {
+    fn the_recommender_has_defaults_for_missing_parts_of_the_behaviour() {
         let plan = plan(|spec| {
             spec["constraints"]["global"]["behavior"] =
                 json!({ "scaleUp": { "stabilizationWindowSeconds": 30 } });
@@ -562,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn every_contradiction_names_its_field_and_the_way_out() {
+    fn every_contradiction_names_its_field_and_the_correction() {
         let check = |change: fn(&mut Value), field: &str, problem: &str| {
             let refused = plan(change).expect_err(field);
             assert_eq!(refused.field, field, "{refused}");
@@ -593,7 +639,7 @@ mod tests {
                     json!([{"name": "a", "requests": {"minAllowed": {"memory": "12 apples"}}}]);
             },
             "spec.constraints.container[0].requests.minAllowed.memory",
-            "\"12 apples\" is no number of bytes",
+            "\"12 apples\" is not a number of bytes",
         );
         check(
             |spec| spec["constraints"]["container"] = json!([{"name": "a"}, {"name": "a"}]),
@@ -613,18 +659,61 @@ mod tests {
                     json!([{"name": "joint", "policyFile": {"configMap": "a", "key": "b"}}]);
             },
             "spec.recommenders[0].policyFile",
-            "take it out",
+            "remove it",
         );
         check(
             |spec| spec["policy"] = json!({"maintenance": [{"from": "02:00", "to": "02:00"}]}),
             "spec.policy.maintenance[0]",
-            "never begins",
+            "is empty",
         );
         check(
             |spec| spec["policy"] = json!({"disruption": {"maxUnavailable": "200%"}}),
             "spec.policy.disruption.maxUnavailable",
             "more than 100%",
         );
+    }
+
+    #[test]
+    fn a_deprecated_field_is_used_if_the_new_one_is_absent_and_refused_beside_it() {
+        let check =
+            |policy: Value, expect: std::result::Result<(f64, f64), &str>, used: &[&str]| {
+                let plan = plan(|spec| spec["policy"] = policy.clone());
+                let found = plan.as_ref().map(|plan| {
+                    (plan.auto_rollback.watch.seconds(), plan.disruption.min_pod_age.seconds())
+                });
+                match expect {
+                    Ok(expect) => assert_eq!(found, Ok(expect), "{policy}"),
+                    Err(expect) => {
+                        let refused = found.expect_err(expect).to_string();
+                        assert!(refused.contains(expect), "{refused}");
+                    }
+                }
+                if let Ok(plan) = plan {
+                    assert_eq!(plan.deprecated, used, "{policy}");
+                }
+            };
+        check(json!({}), Ok((300.0, 60.0)), &[]);
+        let new = json!({
+            "autoRollback": {"watch": "2m"}, "disruption": {"minPodAge": "5s"},
+        });
+        check(new, Ok((120.0, 5.0)), &[]);
+        let old = json!({ "breaker": {"watch": "2m"}, "disruption": {"leastPodAge": "5s"} });
+        let used = [
+            "spec.policy.breaker is deprecated, use autoRollback",
+            "spec.policy.disruption.leastPodAge is deprecated, use minPodAge",
+        ];
+        check(old, Ok((120.0, 5.0)), &used);
+        let both = json!({ "autoRollback": {"watch": "2m"}, "breaker": {"watch": "3m"} });
+        let refused = "spec.policy.breaker: deprecated and in conflict with autoRollback; remove";
+        check(both, Err(refused), &[]);
+        let both = json!({ "disruption": {"minPodAge": "5s", "leastPodAge": "6s"} });
+        check(both, Err("spec.policy.disruption.leastPodAge: deprecated and in conflict"), &[]);
+        // What the API server of the release before wrote into every object.
+        let defaulted = json!({
+            "autoRollback": {"watch": "2m"}, "breaker": {"watch": "5m", "hold": "30m"},
+            "disruption": {"minPodAge": "5s", "leastPodAge": "1m"},
+        });
+        check(defaulted, Ok((120.0, 5.0)), &[]);
     }
 
     #[test]
@@ -642,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_that_are_not_named_take_the_bounds_of_the_star() {
+    fn containers_that_are_not_named_have_the_bounds_of_the_asterisk() {
         let plan = plan(|spec| {
             spec["constraints"]["container"] = json!([
                 {"name": "proxy", "mode": "Off"},
@@ -655,10 +744,10 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_pods_is_never_none_of_them() {
-        assert_eq!(Share::read("f", "10%").map(|share| share.of(5)), Ok(1));
-        assert_eq!(Share::read("f", "50%").map(|share| share.of(5)), Ok(2));
-        assert_eq!(Share::read("f", "3").map(|share| share.of(5)), Ok(3));
-        assert!(Share::read("f", "-1").is_err());
+    fn a_share_of_pods_is_at_least_one() {
+        assert_eq!(read_share("f", "10%").map(|share| share.of(5)), Ok(1));
+        assert_eq!(read_share("f", "50%").map(|share| share.of(5)), Ok(2));
+        assert_eq!(read_share("f", "3").map(|share| share.of(5)), Ok(3));
+        assert!(read_share("f", "-1").is_err());
     }
 }

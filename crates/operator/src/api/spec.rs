@@ -1,5 +1,4 @@
-//! What people write. Every field says what it does, since these comments are what
-//! `kubectl explain mpa` shows.
+//! The spec of an object. `kubectl explain mpa` shows the comments of the fields.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
@@ -8,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::status::MultidimPodAutoscalerStatus;
 
-/// Scales a workload in both directions at once: the number of its pods and their size.
-#[expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+/// Scales a workload in both dimensions at once: the number of its pods and their size.
+#[expect(clippy::duplicated_attributes, reason = "columns of one type are not duplicates")]
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "homeostat.dev",
@@ -21,7 +20,7 @@ use super::status::MultidimPodAutoscalerStatus;
     namespaced,
     status = "MultidimPodAutoscalerStatus",
     derive = "PartialEq",
-    doc = "Scales a workload in both directions at once: the number of its pods and their size.",
+    doc = "Scales a workload in both dimensions at once: the number of its pods and their size.",
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
     printcolumn(name = "Target", type_ = "string", json_path = ".spec.scaleTargetRef.name"),
     printcolumn(name = "Replicas", type_ = "string", json_path = ".status.summary.replicas"),
@@ -42,28 +41,28 @@ use super::status::MultidimPodAutoscalerStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MultidimPodAutoscalerSpec {
-    /// The workload: anything with a scale subresource, in the same namespace.
+    /// The workload: any object with a scale subresource, in the same namespace.
     pub scale_target_ref: ScaleTargetRef,
-    /// How far it goes: `Off` does nothing, `Recommend` writes recommendations into the status
-    /// and changes nothing, `Canary` tries every change on a part of the pods first, `Auto`
-    /// carries it out.
+    /// What the autoscaler may do: `Off` does nothing, `Recommend` writes recommendations into the
+    /// status and changes nothing, `Canary` applies every change to a part of the pods first, `Auto`
+    /// applies it to all.
     #[serde(default)]
     pub mode: Mode,
-    /// How changes reach running pods.
+    /// How changes are applied to running pods.
     #[serde(default)]
     pub policy: UpdatePolicy,
-    /// What is to be kept: an objective, and metrics as those of the horizontal autoscaler.
+    /// The goals: an SLO, and metrics as in HPA.
     #[serde(default)]
     pub goals: Goals,
-    /// What no recommendation gets around.
+    /// Bounds that every recommendation respects.
     pub constraints: Constraints,
-    /// Who recommends. At most one; `joint` if there is none.
+    /// The recommender. At most one; `joint` by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1))]
     pub recommenders: Vec<RecommenderRef>,
 }
 
-/// The workload that is scaled.
+/// A workload.
 #[derive(
     Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -80,7 +79,7 @@ pub struct ScaleTargetRef {
     pub name: String,
 }
 
-/// How far the autoscaler goes.
+/// What the autoscaler may do.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -90,48 +89,53 @@ pub enum Mode {
     /// Recommendations are written into the status; nothing is changed.
     #[default]
     Recommend,
-    /// Every change is tried on a part of the pods, and goes on when the objective held.
+    /// Every change is applied to a part of the pods first, and to the others if the SLO is met.
     Canary,
-    /// Changes are carried out.
+    /// Changes are applied.
     Auto,
 }
 
-/// How changes reach running pods.
+/// How changes are applied to running pods.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePolicy {
-    /// How new sizes reach pods that run: `InPlaceOrRecreate` resizes where the server can and
-    /// evicts elsewhere, `InPlace` never evicts, `Recreate` always does, `Initial` sizes new
-    /// pods only.
+    /// How new sizes are applied: `InPlaceOrRecreate` resizes pods in place if possible and evicts
+    /// them otherwise, `InPlace` never evicts, `Recreate` always evicts, `Initial` sizes new pods
+    /// only.
     #[serde(default)]
     pub update_mode: UpdateMode,
-    /// Limits of disruption, beside the budgets of the cluster, which always hold.
+    /// Limits of disruption, in addition to PodDisruptionBudgets, which always apply.
     #[serde(default)]
     pub disruption: DisruptionLimits,
-    /// Times at which running pods may be resized or evicted. At any time if there is none.
-    /// The number of pods follows the load at all times.
+    /// Times at which running pods may be resized or evicted; at any time if there is none. They do
+    /// not apply to the number of pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub maintenance: Vec<MaintenanceWindow>,
-    /// How a change is tried in mode `Canary`.
+    /// Settings of the mode `Canary`.
     #[serde(default)]
     pub canary: CanaryPolicy,
-    /// When a change that hurt is taken back.
-    #[serde(default)]
-    pub breaker: BreakerPolicy,
+    /// When a downward change after which the SLO is violated is rolled back. `watch` is `5m` and
+    /// `hold` is `30m` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_rollback: Option<AutoRollbackPolicy>,
+    /// Deprecated: use `autoRollback`. Used if `autoRollback` is absent; the next release removes
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<AutoRollbackPolicy>,
 }
 
-/// How new sizes reach pods that run.
+/// How new sizes are applied to running pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateMode {
-    /// Resized where the server can, evicted elsewhere.
+    /// Pods are resized in place if possible, and evicted otherwise.
     #[default]
     InPlaceOrRecreate,
-    /// Resized where the server can; never evicted.
+    /// Pods are resized in place if possible, and never evicted.
     InPlace,
-    /// Always by eviction.
+    /// Pods are always evicted.
     Recreate,
-    /// Only pods that start are sized.
+    /// Only new pods are sized.
     Initial,
 }
 
@@ -139,19 +143,23 @@ pub enum UpdateMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DisruptionLimits {
-    /// Pods, or a part of them such as `10%`, that may be away at once because of us. At
-    /// least one.
+    /// Maximum number of pods, or percentage such as `10%`, that the autoscaler may make unavailable
+    /// at once. At least one.
     #[serde(default = "DisruptionLimits::default_max_unavailable")]
     #[schemars(regex(pattern = r"^[0-9]+%?$"))]
     pub max_unavailable: String,
-    /// Evictions in any hour, for the whole workload. The status remembers each of them.
+    /// Maximum number of evictions of the workload's pods in any hour.
     #[serde(default = "DisruptionLimits::default_evictions_per_hour")]
     #[schemars(range(min = 0, max = 10_000))]
     pub evictions_per_hour: u32,
-    /// Time that a pod is left alone after it became ready.
-    #[serde(default = "DisruptionLimits::default_least_pod_age")]
+    /// Time after a pod became ready during which it is not resized or evicted; `1m` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
-    pub least_pod_age: String,
+    pub min_pod_age: Option<String>,
+    /// Deprecated: use `minPodAge`. Used if `minPodAge` is absent; the next release removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
+    pub least_pod_age: Option<String>,
 }
 
 impl DisruptionLimits {
@@ -163,7 +171,7 @@ impl DisruptionLimits {
         60
     }
 
-    fn default_least_pod_age() -> String {
+    pub(super) fn default_min_pod_age() -> String {
         "1m".to_owned()
     }
 }
@@ -173,22 +181,23 @@ impl Default for DisruptionLimits {
         Self {
             max_unavailable: Self::default_max_unavailable(),
             evictions_per_hour: Self::default_evictions_per_hour(),
-            least_pod_age: Self::default_least_pod_age(),
+            min_pod_age: None,
+            least_pod_age: None,
         }
     }
 }
 
-/// A time that comes back every week.
+/// A weekly time window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MaintenanceWindow {
-    /// Days; every day if there is none.
+    /// Days of the week; every day if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
-    /// When it begins, in hours and minutes of UTC, such as `02:30`.
+    /// Start in UTC, such as `02:30`.
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub from: String,
-    /// When it ends, in hours and minutes of UTC; before `from` for a window over midnight.
+    /// End in UTC; before `from` for a window across midnight.
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub to: String,
 }
@@ -214,15 +223,15 @@ pub enum Day {
     Sun,
 }
 
-/// How a change is tried in mode `Canary`.
+/// Settings of the mode `Canary`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanaryPolicy {
-    /// Pods, or a part of them such as `20%`, that get a new size first. At least one.
+    /// Number of pods, or percentage such as `20%`, that get a new size first. At least one.
     #[serde(default = "CanaryPolicy::default_pods")]
     #[schemars(regex(pattern = r"^[0-9]+%?$"))]
     pub pods: String,
-    /// How long they are watched before the others follow.
+    /// How long they are observed before the others follow.
     #[serde(default = "CanaryPolicy::default_watch")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub watch: String,
@@ -244,22 +253,22 @@ impl Default for CanaryPolicy {
     }
 }
 
-/// When a change that hurt is taken back.
+/// When a downward change after which the SLO is violated is rolled back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct BreakerPolicy {
-    /// A downward change is taken back if the objective, kept before, is broken within this
-    /// time after it. `0s` for never.
-    #[serde(default = "BreakerPolicy::default_watch")]
+pub struct AutoRollbackPolicy {
+    /// A downward change is rolled back if the SLO, met before, is violated within this time after
+    /// it. `0s` disables it.
+    #[serde(default = "AutoRollbackPolicy::default_watch")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub watch: String,
-    /// After that, nothing goes down for this long.
-    #[serde(default = "BreakerPolicy::default_hold")]
+    /// After a rollback, nothing is scaled down for this long.
+    #[serde(default = "AutoRollbackPolicy::default_hold")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub hold: String,
 }
 
-impl BreakerPolicy {
+impl AutoRollbackPolicy {
     fn default_watch() -> String {
         "5m".to_owned()
     }
@@ -269,38 +278,38 @@ impl BreakerPolicy {
     }
 }
 
-impl Default for BreakerPolicy {
+impl Default for AutoRollbackPolicy {
     fn default() -> Self {
         Self { watch: Self::default_watch(), hold: Self::default_hold() }
     }
 }
 
-/// What is to be kept.
+/// The goals.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Goals {
-    /// The objective of the workload. Without one, only use is known.
+    /// The SLO of the workload. Without one, usage alone decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<SloGoal>,
-    /// Metrics as those of the horizontal autoscaler; the one that asks for the most pods wins.
+    /// Metrics as in HPA; the one that needs the most pods wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub metrics: Vec<MetricGoal>,
 }
 
-/// An objective: exactly one of `latency` and `throughput`.
+/// An SLO: exactly one of `latency` and `throughput`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SloGoal {
-    /// Latency at a percentile is to stay at or below a threshold.
+    /// Latency at a percentile must not exceed a threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyGoal>,
-    /// Requests answered in a second are to stay at or above a threshold.
+    /// Requests answered per second must not fall below a threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputGoal>,
 }
 
-/// Latency at a percentile.
+/// A latency SLO.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LatencyGoal {
@@ -310,59 +319,59 @@ pub struct LatencyGoal {
     /// The threshold, such as `250ms`.
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub threshold: String,
-    /// Prometheus query for the latency at that percentile, in seconds: one number.
+    /// Prometheus query that returns the latency at that percentile in seconds, as one number.
     #[schemars(length(min = 1, max = 4096))]
     pub query: String,
 }
 
-/// Requests answered in a second.
+/// A throughput SLO.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThroughputGoal {
     /// Requests per second, such as `120` or `0.5`.
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
     pub threshold: String,
-    /// Prometheus query for the requests answered per second: one number.
+    /// Prometheus query that returns the requests answered per second, as one number.
     #[schemars(length(min = 1, max = 4096))]
     pub query: String,
 }
 
-/// One metric with its target: exactly one of `resource` and `prometheus`.
+/// A metric with its target: exactly one of `resource` and `prometheus`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricGoal {
     /// CPU or memory of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetric>,
-    /// The answer of a Prometheus query.
+    /// The result of a Prometheus query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusMetric>,
 }
 
-/// CPU or memory of the pods, as a part of what they request.
+/// CPU or memory usage of the pods relative to their requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceMetric {
     /// `cpu` or `memory`.
     pub name: ControlledResource,
-    /// Mean use over the pods, in percent of their requests.
+    /// Target of the mean usage over the pods, in percent of their requests.
     #[schemars(range(min = 1, max = 1000))]
     pub average_utilization: u32,
 }
 
-/// The answer of a Prometheus query, shared by the pods.
+/// The result of a Prometheus query, divided by the number of pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrometheusMetric {
-    /// The query: one number, of the workload as a whole.
+    /// The query, which returns one number for the whole workload.
     #[schemars(length(min = 1, max = 4096))]
     pub query: String,
-    /// How much of it each pod is to have.
+    /// Target of the value per pod.
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
     pub average_value: String,
 }
 
-/// A resource that can be sized.
+/// A resource that the autoscaler can control.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -374,33 +383,33 @@ pub enum ControlledResource {
     Memory,
 }
 
-/// What no recommendation gets around.
+/// Bounds that every recommendation respects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Constraints {
-    /// Of the workload as a whole.
+    /// Bounds of the whole workload.
     pub global: GlobalConstraints,
-    /// Resources that are sized; both if the field is left out, none if it is empty.
+    /// Resources that the autoscaler controls; both by default, none if the list is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_controlled_resources: Option<Vec<ControlledResource>>,
-    /// Of single containers, by name; `*` for all that are not named.
+    /// Bounds of single containers, by name; `*` for all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub container: Vec<ContainerConstraints>,
 }
 
-/// Bounds and speed of the number of pods.
+/// Bounds of the number of pods, and how fast it may change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlobalConstraints {
-    /// Fewest pods.
+    /// Minimum number of pods.
     #[serde(default = "GlobalConstraints::default_min_replicas")]
     #[schemars(range(min = 1, max = 100_000))]
     pub min_replicas: u32,
-    /// Most pods.
+    /// Maximum number of pods.
     #[schemars(range(min = 1, max = 100_000))]
     pub max_replicas: u32,
-    /// How fast the number may change, as for the horizontal autoscaler.
+    /// How fast the number may change, as in HPA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behavior: Option<Behavior>,
 }
@@ -415,64 +424,65 @@ impl GlobalConstraints {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Behavior {
-    /// On the way up. By default the larger of 100 % and 4 pods in 15 s, at once.
+    /// Rules for scaling up. By default at most the larger of 100 % and 4 pods in 15 s, without a
+    /// stabilisation window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
-    /// On the way down. By default no limit but the largest recommendation of the last 60 s
-    /// (`joint`) or 300 s (`hpa+vpa`, as HPA).
+    /// Rules for scaling down. By default only a stabilisation window of 60 s (`joint`) or 300 s
+    /// (`hpa+vpa`, as in HPA).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
 
-/// Rules of one direction.
+/// Rules for one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingRules {
-    /// The mildest recommendation of this many seconds counts.
+    /// Stabilisation window: the smallest change recommended in this time is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub stabilization_window_seconds: Option<u32>,
-    /// Which of several policies counts: `Max` by default.
+    /// Which of several policies applies: `Max` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub select_policy: Option<SelectPolicy>,
-    /// Largest changes in given times.
+    /// Maximum changes in given periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16))]
     pub policies: Option<Vec<ScalingRule>>,
 }
 
-/// Which of several policies counts.
+/// Which of several policies applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectPolicy {
-    /// The one that allows the most.
+    /// The one that allows the largest change.
     Max,
-    /// The one that allows the least.
+    /// The one that allows the smallest change.
     Min,
-    /// This direction is closed.
+    /// Scaling in this direction is disabled.
     Disabled,
 }
 
-/// At most this change in this time.
+/// A maximum change in a period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingRule {
-    /// What `value` counts.
+    /// The unit of `value`.
     #[serde(rename = "type")]
     pub kind: ScalingRuleKind,
-    /// Pods or percent.
+    /// The maximum change, in pods or percent.
     #[schemars(range(min = 1, max = 100_000))]
     pub value: u32,
-    /// In this many seconds.
+    /// The period in seconds.
     #[schemars(range(min = 1, max = 1800))]
     pub period_seconds: u32,
 }
 
-/// What a rule counts in.
+/// The unit of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ScalingRuleKind {
     /// A number of pods.
     Pods,
-    /// Percent of the pods at the beginning of the period.
+    /// Percentage of the pods at the beginning of the period.
     Percent,
 }
 
@@ -480,10 +490,10 @@ pub enum ScalingRuleKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerConstraints {
-    /// Name of the container, or `*` for all that are not named.
+    /// Name of the container, or `*` for all others.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Whether it is sized at all.
+    /// Whether the autoscaler controls its size.
     #[serde(default)]
     pub mode: ContainerMode,
     /// Bounds of its requests.
@@ -491,29 +501,29 @@ pub struct ContainerConstraints {
     pub requests: RequestBounds,
 }
 
-/// Whether a container is sized.
+/// Whether the autoscaler controls the size of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ContainerMode {
-    /// It is sized.
+    /// It does.
     #[default]
     Auto,
-    /// It keeps what its template says.
+    /// The container keeps the size of its template.
     Off,
 }
 
-/// Bounds of requests. A limit in the pod's template keeps its proportion to the request.
+/// Bounds of requests. A limit in the pod's template keeps its ratio to the request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestBounds {
-    /// Least of `cpu` and `memory`.
+    /// Minimum of `cpu` and `memory`.
     #[serde(default)]
     pub min_allowed: ResourceAmounts,
-    /// Most of `cpu` and `memory`.
+    /// Maximum of `cpu` and `memory`.
     #[serde(default)]
     pub max_allowed: ResourceAmounts,
 }
 
-/// Amounts as Kubernetes writes them.
+/// Amounts of CPU and memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceAmounts {
@@ -525,18 +535,17 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
-/// Who recommends: at most one of `policyFile` and `external`, for the recommenders `policy` and
-/// `external`.
+/// A recommender. `policyFile` is only for `policy`, and `external` only for `external`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecommenderRef {
-    /// `joint` (the default), `hpa+vpa` (both, as people run them today), `policy` (a policy
-    /// file of this project) or `external` (your own, over gRPC).
+    /// `joint` (the default), `hpa+vpa` (both of Kubernetes' autoscalers), `policy` (a policy file of
+    /// this project) or `external` (your own learner, over gRPC).
     pub name: RecommenderName,
-    /// Where the policy file of `policy` is.
+    /// The policy file of the recommender `policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_file: Option<PolicyFileRef>,
-    /// What the recommender `external` answers with, and how fast.
+    /// Settings of the recommender `external`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalRef>,
 }
@@ -548,22 +557,22 @@ pub enum RecommenderName {
     #[default]
     #[serde(rename = "joint")]
     Joint,
-    /// Kubernetes' two autoscalers, neither knowing of the other.
+    /// Kubernetes' two autoscalers, independent of each other.
     #[serde(rename = "hpa+vpa")]
     HpaVpa,
     /// A policy file of this project.
     #[serde(rename = "policy")]
     Policy,
-    /// Your own, over gRPC.
+    /// Your own learner, over gRPC.
     #[serde(rename = "external")]
     External,
 }
 
-/// A policy file in a config map of the same namespace.
+/// A policy file in a ConfigMap of the same namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyFileRef {
-    /// Name of the config map.
+    /// Name of the ConfigMap.
     #[schemars(length(min = 1, max = 253))]
     pub config_map: String,
     /// Key of its binary data.
@@ -571,28 +580,28 @@ pub struct PolicyFileRef {
     pub key: String,
 }
 
-/// An external recommender: a learner that connects to the operator and acts in the workload as
-/// it would in a simulated world.
+/// An external recommender: a learner that connects to the operator and uses the workload as an
+/// environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalRef {
-    /// What it answers with: `Steps` (one step of one dimension, as `faas/function-v1` takes
-    /// them) or `Allocation` (pods, and cores and GiB of each).
+    /// Its actions: `Steps` (one step in one dimension, as in `faas/function-v2`) or `Allocation`
+    /// (number of pods, and cores and GiB of each).
     #[serde(default)]
     pub actions: LearnerActions,
-    /// How long it may take to answer; after that `joint` recommends in its place.
+    /// Time limit of its answer; after that `joint` recommends instead.
     #[serde(default = "ExternalRef::default_timeout")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"))]
     pub timeout: String,
 }
 
-/// What a learner answers with.
+/// The actions of a learner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LearnerActions {
-    /// One step of one dimension.
+    /// One step in one dimension.
     #[default]
     Steps,
-    /// Pods, and cores and GiB of each.
+    /// Number of pods, and cores and GiB of each.
     Allocation,
 }
 

@@ -1,5 +1,5 @@
-//! What the controllers write: what is, what should be, and why. The object is the only
-//! channel between them, so whatever one controller needs of another stands here.
+//! The status of an object: the current state, the recommendation, and the reasons. It is the only
+//! channel between the controllers, so it contains everything that one needs from another.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,40 +12,40 @@ use super::spec::ResourceAmounts;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultidimPodAutoscalerStatus {
-    /// Generation of the spec that this status is of.
+    /// Generation of the spec that this status belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What the columns of `kubectl get mpa` show.
+    /// The columns of `kubectl get mpa`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// When the recommendation was made; an old one is not carried out.
+    /// When the recommendation was made; a stale one is not applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended_at: Option<Time>,
-    /// Labels of the pods, as a selector.
+    /// Label selector of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Pods that there are.
+    /// The current number of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_replicas: Option<u32>,
-    /// Pods that there should be.
+    /// The recommended number of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<u32>,
-    /// When the number or the size was changed last.
+    /// When the number of pods was last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Time>,
-    /// Sizes that containers should have.
+    /// The recommended sizes of containers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,
-    /// What Kubernetes' two autoscalers would do, each by itself.
+    /// What HPA and VPA would do, each by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternatives: Option<Alternatives>,
-    /// What was measured, where and when.
+    /// The measured metrics.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub current_metrics: Vec<MeasuredMetric>,
-    /// The last decisions that changed something, and the last one of all; the latest first.
+    /// The latest decision, and the ones before it that changed something; the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionRecord>,
-    /// What the updater is doing.
+    /// The state of the updater.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
     /// Conditions.
@@ -57,97 +57,97 @@ pub struct MultidimPodAutoscalerStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Columns for people.
+/// The columns of `kubectl get mpa`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Such as `6->4`.
+    /// Number of pods, such as `6->4`.
     pub replicas: String,
-    /// Such as `500m->320m`, of a pod.
+    /// CPU of a pod, such as `500m->320m`.
     pub cpu: String,
-    /// Such as `512Mi->384Mi`, of a pod.
+    /// Memory of a pod, such as `512Mi->384Mi`.
     pub memory: String,
 }
 
-/// Sizes that containers should have.
+/// The recommended sizes of containers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recommendation {
-    /// Of each container.
+    /// One for each container.
     pub container_recommendations: Vec<ContainerRecommendation>,
 }
 
-/// The size that a container should have.
+/// The recommended size of a container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecommendation {
     /// Name of the container.
     pub container_name: String,
-    /// What it should request.
+    /// The recommended requests.
     pub target: ResourceAmounts,
-    /// Requests below are changed.
+    /// Lower requests are changed.
     pub lower_bound: ResourceAmounts,
-    /// Requests above are changed.
+    /// Higher requests are changed.
     pub upper_bound: ResourceAmounts,
-    /// What it would be without constraints.
+    /// The recommendation without constraints.
     pub uncapped_target: ResourceAmounts,
 }
 
-/// What Kubernetes' two autoscalers would do.
+/// What HPA and VPA would do, each by itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Alternatives {
-    /// Pods that the horizontal autoscaler would ask for; none if it could not say.
+    /// The number of pods of HPA; none if it has no metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hpa_replicas: Option<u32>,
-    /// What the vertical autoscaler would give a pod.
+    /// The size of a pod of VPA.
     pub vpa_target: ResourceAmounts,
-    /// Why, in words.
+    /// The reasons.
     pub reasons: Vec<String>,
 }
 
-/// One thing that was measured.
+/// A measured metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MeasuredMetric {
-    /// What it is, such as `cpu`, `latency` or a query's name.
+    /// Its name, such as `CPU per pod`, `latency` or `query 1`.
     pub name: String,
-    /// Its value with its unit, as people read it; none if it is missing.
+    /// Its value with its unit; none if it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
-    /// When it was measured, by its source.
+    /// When it was measured, by the clock of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_at: Option<Time>,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// One decision.
+/// A decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionRecord {
-    /// When.
+    /// When it was made.
     pub at: Time,
-    /// Who recommended.
+    /// The recommender.
     pub recommender: String,
-    /// What there was.
+    /// The allocation before.
     pub from: PodAllocation,
-    /// What was recommended.
+    /// The recommender's proposal.
     pub proposed: PodAllocation,
-    /// What the guardrails left of it.
+    /// The proposal after the guardrails.
     pub applied: PodAllocation,
-    /// Why, in words: the recommender's reasons first, then each guardrail's.
+    /// The reasons: first those of the recommender, then those of the guardrails.
     pub reasons: Vec<String>,
 }
 
-/// Pods and the size of each.
+/// The number of pods and the size of each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAllocation {
-    /// Pods.
+    /// Number of pods.
     pub replicas: u32,
     /// CPU of a pod.
     pub cpu: Quantity,
@@ -155,7 +155,7 @@ pub struct PodAllocation {
     pub memory: Quantity,
 }
 
-/// What the updater is doing.
+/// The state of the updater.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
@@ -163,25 +163,25 @@ pub struct Rollout {
     pub updated: u32,
     /// Pods that do not have it yet.
     pub outdated: u32,
-    /// When the canaries were sized, in mode `Canary`.
+    /// Since when the canaries have had the recommended size, in mode `Canary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary_since: Option<Time>,
-    /// Whether changes are carried out.
+    /// Whether the recommendation is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acting: Option<Acting>,
-    /// Times of the evictions of the last hour.
+    /// Times of the evictions in the last hour.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Time>,
 }
 
-/// Whether changes are carried out, and why or why not.
+/// Whether the recommendation is applied, and why or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Acting {
-    /// Whether they are.
+    /// Whether it is applied.
     pub is_acting: bool,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub message: String,
 }

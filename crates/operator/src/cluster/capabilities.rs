@@ -1,8 +1,8 @@
-//! What the API server can do, found by asking it: clusters from 1.20 on are served.
+//! Capabilities of the API server, found by discovery. Kubernetes 1.20 and later are supported.
 
 use kube::Client;
 
-/// What the API server can do.
+/// Capabilities of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
     /// Its version, such as `v1.33.1`.
@@ -11,16 +11,16 @@ pub struct Capabilities {
     pub resizes_pods: bool,
     /// Whether it serves `metrics.k8s.io`.
     pub has_pod_metrics: bool,
-    /// The newest version of horizontal autoscalers that it serves, to see who else scales.
+    /// The newest version of HorizontalPodAutoscalers that it serves.
     pub autoscaling: Option<&'static str>,
-    /// Whether it knows our objects.
+    /// Whether the definition of MultidimPodAutoscalers is installed.
     pub has_definition: bool,
-    /// Whether Kubernetes' vertical autoscaler is installed.
+    /// Whether the VerticalPodAutoscaler is installed.
     pub has_vpa: bool,
 }
 
 impl Capabilities {
-    /// Asks the server.
+    /// Discovers them.
     pub async fn of(client: &Client) -> kube::Result<Self> {
         let version = client.apiserver_version().await?.git_version;
         let core = client.list_core_api_resources("v1").await?;

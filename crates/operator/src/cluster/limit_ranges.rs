@@ -1,5 +1,5 @@
-//! What the LimitRanges of a namespace allow a container to request. A pod beyond them is refused
-//! when it is made, whoever sized it.
+//! What the LimitRanges of a namespace allow a container to request. The API server rejects pods that
+//! exceed them.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use kube::ResourceExt;
 use super::pods::{ContainerRecord, PodRecord};
 use crate::api::{cores, memory_bytes};
 
-/// The LimitRanges of all namespaces that are looked after.
+/// The LimitRanges of all watched namespaces.
 #[derive(Debug, Clone, Default)]
 pub struct LimitRanges {
     items: BTreeMap<String, Vec<LimitRangeItem>>,
 }
 
-/// What a container may request.
+/// Bounds of a container's requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Confines {
+pub struct ResourceLimits {
     /// CPU.
     pub cpu: Bounds<Millicores>,
     /// Memory.
@@ -27,7 +27,7 @@ pub struct Confines {
 }
 
 impl LimitRanges {
-    /// What a list of them says.
+    /// Reads a list of them.
     pub fn new(ranges: impl IntoIterator<Item = LimitRange>) -> Self {
         let mut items: BTreeMap<String, Vec<LimitRangeItem>> = BTreeMap::new();
         for range in ranges {
@@ -38,35 +38,35 @@ impl LimitRanges {
         Self { items }
     }
 
-    /// What the containers of some pods may request, by their names; nothing of those that may
-    /// request whatever they like.
-    pub fn confines(&self, namespace: &str, pods: &[PodRecord]) -> BTreeMap<String, Confines> {
+    /// Bounds of the requests of the containers of some pods, by container name; empty if the
+    /// namespace has no LimitRange.
+    pub fn limits(&self, namespace: &str, pods: &[PodRecord]) -> BTreeMap<String, ResourceLimits> {
         let Some(items) = self.items.get(namespace) else { return BTreeMap::new() };
-        let mut confines: BTreeMap<String, Confines> = BTreeMap::new();
+        let mut limits: BTreeMap<String, ResourceLimits> = BTreeMap::new();
         for pod in pods {
-            // What a pod may request together says what its only container may.
+            // A limit for the whole pod applies to its container if it has only one.
             let is_alone = pod.containers.len() == 1;
             let counts = |item: &&LimitRangeItem| {
                 item.type_ == "Container" || (item.type_ == "Pod" && is_alone)
             };
             for container in &pod.containers {
                 let own = of_container(container, items.iter().filter(counts));
-                let known = confines.entry(container.name.clone()).or_insert(own);
-                // Pods may differ, and all are to get the same.
-                *known = Confines {
+                let known = limits.entry(container.name.clone()).or_insert(own);
+                // Pods may differ, but all get the same size.
+                *known = ResourceLimits {
                     cpu: own.cpu.inside(&known.cpu),
                     memory: own.memory.inside(&known.memory),
                 };
             }
         }
-        confines
+        limits
     }
 }
 
 fn of_container<'a>(
     container: &ContainerRecord,
     items: impl Iterator<Item = &'a LimitRangeItem> + Clone,
-) -> Confines {
+) -> ResourceLimits {
     let amounts = |name: &'static str, read: fn(&Quantity) -> Option<u64>| {
         let amount = move |of: &Option<BTreeMap<String, Quantity>>| read(of.as_ref()?.get(name)?);
         let low = items.clone().filter_map(|item| amount(&item.min)).max();
@@ -81,16 +81,16 @@ fn of_container<'a>(
     );
     let memory_ratio =
         ratio(container.memory_limit.map(Bytes::bytes), container.memory_request.map(Bytes::bytes));
-    Confines {
-        cpu: bounds(cpu, cpu_ratio, 1, Millicores::new),
-        memory: bounds(memory, memory_ratio, MEBIBYTE, Bytes::new),
+    ResourceLimits {
+        cpu: bounds(cpu.0, cpu.1, cpu_ratio, 1, Millicores::new),
+        memory: bounds(memory.0, memory.1, memory_ratio, MEBIBYTE, Bytes::new),
     }
 }
 
-/// Memory is written down in whole mebibytes, rounded up.
+/// Memory is written in whole mebibytes, rounded up.
 const MEBIBYTE: u64 = 1 << 20;
 
-/// How many times its request a limit is, and stays when the request changes.
+/// The ratio of limit to request, which stays the same when the request changes.
 fn ratio(limit: Option<u64>, request: Option<u64>) -> f64 {
     match (limit, request) {
         (Some(limit), Some(request)) if request > 0 => (limit as f64 / request as f64).max(1.0),
@@ -99,13 +99,14 @@ fn ratio(limit: Option<u64>, request: Option<u64>) -> f64 {
 }
 
 fn bounds<T: Copy + PartialOrd + std::fmt::Display>(
-    (low, high): (u64, u64),
+    low: u64,
+    high: u64,
     ratio: f64,
     grain: u64,
     unit: fn(u64) -> T,
 ) -> Bounds<T> {
     let high = if high == u64::MAX { high } else { ((high / grain) as f64 / ratio) as u64 * grain };
-    // Between a least and a most that exclude each other nothing is allowed anyway.
+    // If minimum and maximum exclude each other, no size is allowed anyway.
     Bounds::try_new(unit(low), unit(high.max(low))).expect("low is not above high")
 }
 
@@ -134,13 +135,13 @@ mod tests {
     }
 
     fn cpu(ranges: &LimitRanges, pod: &PodRecord) -> Option<(u64, u64)> {
-        let confines = ranges.confines("shop", std::slice::from_ref(pod));
-        let bounds = confines.get("app")?.cpu;
+        let limits = ranges.limits("shop", std::slice::from_ref(pod));
+        let bounds = limits.get("app")?.cpu;
         Some((bounds.low().millicores(), bounds.high().millicores()))
     }
 
     #[test]
-    fn a_request_stays_where_its_limit_which_grows_with_it_is_allowed() {
+    fn a_request_is_bounded_so_that_its_proportional_limit_is_allowed() {
         let ranges = ranges(json!([{
             "type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1", "memory": "1Gi"},
         }]));
@@ -152,16 +153,16 @@ mod tests {
         }));
         let limited = pod(limited);
         assert_eq!(cpu(&ranges, &limited), Some((100, 500)));
-        let memory = ranges.confines("shop", &[limited])["app"].memory;
+        let memory = ranges.limits("shop", &[limited])["app"].memory;
         assert_eq!(memory.high(), Bytes::from_mib(512));
-        assert_eq!(ranges.confines("other", &[without_limit]), BTreeMap::new());
+        assert_eq!(ranges.limits("other", &[without_limit]), BTreeMap::new());
     }
 
     #[test]
-    fn what_is_rounded_up_when_it_is_written_down_is_still_allowed() {
-        let high = |most: &str, resources: Value| {
-            let ranges = ranges(json!([{"type": "Container", "max": {"memory": most}}]));
-            ranges.confines("shop", &[pod(app(resources))])["app"].memory.high()
+    fn a_size_that_is_rounded_up_when_it_is_written_is_still_allowed() {
+        let high = |max: &str, resources: Value| {
+            let ranges = ranges(json!([{"type": "Container", "max": {"memory": max}}]));
+            ranges.limits("shop", &[pod(app(resources))])["app"].memory.high()
         };
         assert_eq!(high("500M", json!({})), Bytes::from_mib(476));
         let limited = json!({"requests": {"memory": "300Mi"}, "limits": {"memory": "1000Mi"}});
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_may_request_counts_for_its_only_container() {
+    fn the_limit_of_a_pod_applies_to_its_only_container() {
         let ranges = ranges(json!([{"type": "Pod", "max": {"cpu": "600m"}}]));
         let alone = pod(app(json!({"requests": {"cpu": "200m"}})));
         assert_eq!(cpu(&ranges, &alone), Some((0, 600)));

@@ -1,5 +1,5 @@
-//! The cluster as the controllers see it: what its server can do, workloads by their scale
-//! subresource, and pods as far as anybody here needs them.
+//! The cluster as the controllers see it: capabilities of the API server, workloads by their scale
+//! subresource, pods, and LimitRanges.
 
 mod capabilities;
 mod limit_ranges;
@@ -10,13 +10,13 @@ mod targets;
 mod workloads;
 
 pub use capabilities::Capabilities;
-pub use limit_ranges::{Confines, LimitRanges};
+pub use limit_ranges::{LimitRanges, ResourceLimits};
 pub use pod_cache::PodCache;
 pub use pods::{
     ContainerRecord, PodRecord, ResizeState, SIZED_ANNOTATION, container_record, record,
 };
 pub use selector::{SelectorError, read_selector, selects};
-pub use targets::{Scaled, TargetError, Targets};
+pub use targets::{ReplicaChange, Scaled, TargetError, Targets};
 pub use workloads::{
     HpaBounds, Workload, horizontal_autoscalers, pods, pods_of_workload, workloads,
 };

@@ -1,5 +1,5 @@
-//! The cluster's pods in a few words, by namespace: thousands of them fit into little memory,
-//! and a workload's are found without a look at everybody else's.
+//! A cache of the few fields of pods that the operator needs, by namespace: thousands of pods fit into
+//! little memory, and the pods of a workload are found without a search through all others.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,19 +12,19 @@ use tokio::sync::watch;
 use super::pods::{PodRecord, record};
 use super::selector::selects;
 
-/// Pods, fed by a watch.
+/// A cache of pods that a watch fills.
 pub struct PodCache {
-    shelves: RwLock<Shelves>,
+    lists: RwLock<Lists>,
     is_complete: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Shelves {
+struct Lists {
     /// By namespace and name.
     pods: Namespaces,
-    /// A list that is still coming in. It replaces the others when it is whole: pods that are
-    /// gone are not on it.
-    coming: Namespaces,
+    /// A new list that is still being received. When it is complete it replaces the old one, so
+    /// that deleted pods disappear.
+    incoming: Namespaces,
 }
 
 type Namespaces = BTreeMap<String, BTreeMap<String, Cached>>;
@@ -36,38 +36,38 @@ struct Cached {
 
 impl Default for PodCache {
     fn default() -> Self {
-        Self { shelves: RwLock::default(), is_complete: watch::Sender::new(false) }
+        Self { lists: RwLock::default(), is_complete: watch::Sender::new(false) }
     }
 }
 
 impl PodCache {
-    /// Takes in what the watch says.
-    pub fn hear(&self, event: Event<Pod>) {
-        let mut shelves = self.shelves.write().unwrap_or_else(PoisonError::into_inner);
+    /// Applies an event of the watch.
+    pub fn apply(&self, event: Event<Pod>) {
+        let mut lists = self.lists.write().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Init => shelves.coming.clear(),
-            Event::InitApply(pod) => put(&mut shelves.coming, pod),
+            Event::Init => lists.incoming.clear(),
+            Event::InitApply(pod) => put(&mut lists.incoming, pod),
             Event::InitDone => {
-                shelves.pods = std::mem::take(&mut shelves.coming);
+                lists.pods = std::mem::take(&mut lists.incoming);
                 self.is_complete.send_replace(true);
             }
-            Event::Apply(pod) => put(&mut shelves.pods, pod),
-            Event::Delete(pod) => take(&mut shelves.pods, &pod),
+            Event::Apply(pod) => put(&mut lists.pods, pod),
+            Event::Delete(pod) => take(&mut lists.pods, &pod),
         }
     }
 
-    /// Waits for the first whole list.
+    /// Waits for the first complete list.
     pub async fn wait_until_complete(&self) {
-        // It cannot be dropped while it is borrowed.
+        // The sender lives as long as `self`.
         let _ = self.is_complete.subscribe().wait_for(|is_complete| *is_complete).await;
     }
 
-    /// The pods of a namespace that a selector names and that have not ended, by name.
+    /// The pods of a namespace that match a selector and have not terminated, ordered by name.
     pub fn selected(&self, namespace: &str, selector: &Selector) -> Vec<PodRecord> {
-        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
-        let pods = shelves.pods.get(namespace).into_iter().flat_map(BTreeMap::values);
-        let ours = pods.filter(|pod| selects(selector, Some(&pod.labels)));
-        ours.map(|pod| pod.record.clone()).collect()
+        let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner);
+        let pods = lists.pods.get(namespace).into_iter().flat_map(BTreeMap::values);
+        let selected = pods.filter(|pod| selects(selector, Some(&pod.labels)));
+        selected.map(|pod| pod.record.clone()).collect()
     }
 }
 
@@ -110,33 +110,33 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_has_the_pods_of_its_namespace_and_labels_that_have_not_ended() {
+    fn pods_are_selected_by_namespace_and_labels_unless_they_have_terminated() {
         let cache = PodCache::default();
-        cache.hear(Event::Apply(pod("shop", "b", "cart", "Running")));
-        cache.hear(Event::Apply(pod("shop", "a", "cart", "Pending")));
-        cache.hear(Event::Apply(pod("shop", "c", "checkout", "Running")));
-        cache.hear(Event::Apply(pod("bank", "d", "cart", "Running")));
-        cache.hear(Event::Apply(pod("shop", "e", "cart", "Succeeded")));
+        cache.apply(Event::Apply(pod("shop", "b", "cart", "Running")));
+        cache.apply(Event::Apply(pod("shop", "a", "cart", "Pending")));
+        cache.apply(Event::Apply(pod("shop", "c", "checkout", "Running")));
+        cache.apply(Event::Apply(pod("bank", "d", "cart", "Running")));
+        cache.apply(Event::Apply(pod("shop", "e", "cart", "Succeeded")));
         assert_eq!(names(&cache, "shop", "cart"), ["a", "b"]);
-        cache.hear(Event::Apply(pod("shop", "a", "cart", "Failed")));
+        cache.apply(Event::Apply(pod("shop", "a", "cart", "Failed")));
         assert_eq!(names(&cache, "shop", "cart"), ["b"]);
-        cache.hear(Event::Delete(pod("shop", "b", "cart", "Running")));
+        cache.apply(Event::Delete(pod("shop", "b", "cart", "Running")));
         assert!(names(&cache, "shop", "cart").is_empty());
         assert_eq!(names(&cache, "bank", "cart"), ["d"]);
     }
 
     #[test]
-    fn a_new_list_replaces_the_old_one_when_it_is_whole() {
+    fn a_new_list_replaces_the_old_one_when_it_is_complete() {
         let cache = PodCache::default();
-        cache.hear(Event::Apply(pod("shop", "old", "cart", "Running")));
-        cache.hear(Event::Init);
-        cache.hear(Event::InitApply(pod("shop", "lost", "cart", "Running")));
+        cache.apply(Event::Apply(pod("shop", "old", "cart", "Running")));
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply(pod("shop", "lost", "cart", "Running")));
         assert_eq!(names(&cache, "shop", "cart"), ["old"]);
-        // The list breaks off and begins anew.
-        cache.hear(Event::Init);
-        cache.hear(Event::InitApply(pod("shop", "new", "cart", "Running")));
+        // The list is aborted and starts again.
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply(pod("shop", "new", "cart", "Running")));
         assert!(!*cache.is_complete.borrow());
-        cache.hear(Event::InitDone);
+        cache.apply(Event::InitDone);
         assert_eq!(names(&cache, "shop", "cart"), ["new"]);
         assert!(*cache.is_complete.borrow());
     }

@@ -1,4 +1,4 @@
-//! Pods, as far as anybody here needs them.
+//! The few fields of pods that the operator needs.
 
 use std::collections::BTreeMap;
 
@@ -9,70 +9,71 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{cores, memory_bytes};
 
-/// The mark of the admission webhook on pods that it sized, with the object that it sized for.
+/// The annotation that the admission webhook sets on pods that it sized; its value is the name of the
+/// autoscaler object.
 pub const SIZED_ANNOTATION: &str = "homeostat.dev/sized-by";
 
-/// A pod in a few words.
+/// The fields of a pod that the operator needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodRecord {
     /// Its name.
     pub name: String,
-    /// What tells it from others of the same name.
+    /// Distinguishes it from other pods of the same name.
     pub uid: String,
-    /// When it was started; when it was created, if it has not been.
+    /// When it was started, or created if it has not started.
     pub started: SimTime,
     /// Since when it has been ready; none if it is not.
     pub ready_since: Option<SimTime>,
     /// Since when it has not been ready, if it is not.
     pub unready_since: Option<SimTime>,
-    /// Whether it is not ready because a container ended, or because no node has room for it: one
-    /// that starts, or is busy for a moment, has not failed.
+    /// Whether it is unready because a container terminated or no node has room for it. A pod that
+    /// starts, or is overloaded for a moment, has not failed.
     pub has_failed: bool,
     /// Whether it is being deleted.
     pub is_leaving: bool,
-    /// Whether the admission webhook sized it when it was made.
+    /// Whether the admission webhook sized it when it was created.
     pub was_sized: bool,
-    /// How far a resize in place has come; none if there is none.
+    /// The state of a resize in place, if there is one.
     pub resize: Option<ResizeState>,
     /// Its containers.
     pub containers: Vec<ContainerRecord>,
 }
 
-/// How far a resize in place has come. The pod's spec says the new size from the beginning.
+/// The state of a resize in place. The pod's spec has the new size from the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeState {
-    /// The node is at it.
+    /// The node is applying it.
     Underway {
         /// Since when.
         since: SimTime,
     },
-    /// The node has no room now, and tries again.
+    /// The node has no room now, and retries.
     Deferred {
         /// Since when.
         since: SimTime,
     },
-    /// The node will never have the room.
+    /// The node is too small.
     Infeasible,
 }
 
-/// A container in a few words.
+/// The fields of a container that the operator needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerRecord {
     /// Its name.
     pub name: String,
-    /// CPU that it requests; none if it does not say.
+    /// Its CPU request, if any.
     pub cpu_request: Option<Millicores>,
-    /// Memory that it requests; none if it does not say.
+    /// Its memory request, if any.
     pub memory_request: Option<Bytes>,
-    /// CPU that it may use; none if it does not say.
+    /// Its CPU limit, if any.
     pub cpu_limit: Option<Millicores>,
-    /// Memory that it may use; none if it does not say.
+    /// Its memory limit, if any.
     pub memory_limit: Option<Bytes>,
-    /// When it was last killed for want of memory.
+    /// When it last had an out-of-memory kill.
     pub oom_killed_at: Option<SimTime>,
 }
 
-/// A pod in a few words; none if it has ended or has no name.
+/// Reads a pod; none if it has terminated or has no name.
 pub fn record(pod: &Pod) -> Option<PodRecord> {
     let name = pod.metadata.name.clone()?;
     let status = pod.status.as_ref();
@@ -86,10 +87,10 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
         let found = conditions.find(|found| found.type_ == kind && found.status == is_so)?;
         Some(found.last_transition_time.as_ref().map_or(started, time))
     };
-    let homeless_since = since("PodScheduled", "False");
-    let unready_since = homeless_since.or_else(|| since("Ready", "False"));
-    let has_failed =
-        homeless_since.is_some() || unready_since.is_some_and(|since| has_ended_since(pod, since));
+    let unscheduled_since = since("PodScheduled", "False");
+    let unready_since = unscheduled_since.or_else(|| since("Ready", "False"));
+    let has_failed = unscheduled_since.is_some()
+        || unready_since.is_some_and(|since| has_ended_since(pod, since));
     let kills = oom_kills(pod);
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| {
         let oom_killed_at = kills.get(container.name.as_str()).copied();
@@ -110,7 +111,7 @@ pub fn record(pod: &Pod) -> Option<PodRecord> {
     })
 }
 
-/// A container in a few words, as its pod's spec says.
+/// Reads a container of a pod's spec.
 pub fn container_record(container: &Container) -> ContainerRecord {
     let resources = container.resources.as_ref();
     let requests = resources.and_then(|resources| resources.requests.as_ref());
@@ -147,16 +148,16 @@ fn resize_state(pod: &Pod) -> Option<ResizeState> {
     Some(ResizeState::Underway { since })
 }
 
-/// Whether a container ended since a pod is no longer ready, or made it so.
+/// Whether a container terminated since a pod became unready, or shortly before.
 fn has_ended_since(pod: &Pod, unready: SimTime) -> bool {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let states = statuses.flat_map(|status| [&status.state, &status.last_state]);
     let ends = states.filter_map(|state| state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
-    ends.into_iter().any(|end| time(end) + TOLD_WITHIN >= unready)
+    ends.into_iter().any(|end| time(end) + MAX_REPORT_DELAY >= unready)
 }
 
-/// A pod tells of the end of a container before it is no longer ready, by a few seconds at most.
-const TOLD_WITHIN: SimDuration = SimDuration::from_secs(10);
+/// A container terminates at most this long before its pod becomes unready.
+const MAX_REPORT_DELAY: SimDuration = SimDuration::from_secs(10);
 
 type Amounts = BTreeMap<String, Quantity>;
 
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_in_a_few_words() {
+    fn the_needed_fields_are_read() {
         let pod = record(&pod()).expect("it runs");
         assert_eq!(pod.name, "checkout-1");
         let ready = pod.ready_since.expect("it is ready");
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_tell_how_far_a_resize_is() {
+    fn conditions_show_the_state_of_a_resize() {
         let check = |kind: &str, reason: &str, expect: Option<ResizeState>| {
             let mut pod = pod();
             let condition = serde_json::from_value(json!({"type": kind, "status": "True",
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_fails_if_a_container_ended_and_not_if_it_is_busy_or_starts() {
+    fn a_pod_has_failed_if_a_container_terminated_and_not_if_it_is_busy_or_starts() {
         let failed = |kind: &str, since: &str| {
             let mut pod = pod();
             let condition = serde_json::from_value(
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_counts_no_longer() {
+    fn a_terminated_pod_does_not_count() {
         let mut ended = pod();
         ended.status.as_mut().expect("it has one").phase = Some("Failed".to_owned());
         assert_eq!(record(&ended), None);

@@ -1,4 +1,4 @@
-//! Labels of a workload's pods, as the scale subresource writes them.
+//! Label selectors as the scale subresource writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use kube::core::{Expression, Selector};
 
 /// A selector that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{part:?} in the selector {selector:?} is not understood")]
+#[error("unknown expression {part:?} in the selector {selector:?}")]
 pub struct SelectorError {
     selector: String,
     part: String,
@@ -21,18 +21,18 @@ pub fn read_selector(text: &str) -> Result<Selector, SelectorError> {
         let expression = read_part(part).ok_or_else(|| refused(part))?;
         selector.extend([expression]);
     }
-    // A selector that selects everything would make every pod ours.
+    // A selector that matches everything would claim every pod.
     if selector.selects_all() { Err(refused(text)) } else { Ok(selector) }
 }
 
-/// Whether labels are selected.
+/// Whether a selector matches labels.
 pub fn selects(selector: &Selector, labels: Option<&BTreeMap<String, String>>) -> bool {
     use kube::core::SelectorExt;
     static NONE: BTreeMap<String, String> = BTreeMap::new();
     selector.matches(labels.unwrap_or(&NONE))
 }
 
-/// Divides at commas that stand in no parentheses.
+/// Splits at commas outside parentheses.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |c| {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_that_kubernetes_writes_is_read() {
+    fn every_form_that_kubernetes_writes_is_understood() {
         check("app=checkout", &[("app", "checkout"), ("x", "y")], true);
         check("app==checkout", &[("app", "cart")], false);
         check("app=checkout,tier in (web,api)", &[("app", "checkout"), ("tier", "api")], true);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_selects_nothing() {
+    fn unknown_expressions_are_refused() {
         for text in ["", "app=checkout,", "app in web", "a b c", "app=<x>", "=x", "app > 3"] {
             assert!(read_selector(text).is_err(), "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Workloads, by their scale subresource: Deployments, StatefulSets and whatever else has one.
+//! Workloads by their scale subresource: Deployments, StatefulSets and other kinds that have one.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,23 +9,34 @@ use kube::{Api, Client};
 
 use crate::api::ScaleTargetRef;
 
-/// How often a number of pods is written before somebody who writes as well is let go first.
+const NOT_POISONED: &str = "no code panics while it holds this lock";
+
+/// Attempts to write the scale against conflicting writes of other clients.
 const ATTEMPTS: usize = 5;
 
-/// What a workload's scale subresource says.
+/// The scale subresource of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scaled {
-    /// Pods that it asks for.
+    /// Replicas in its spec.
     pub replicas: u32,
-    /// Labels of its pods, as a selector.
+    /// Label selector of its pods.
     pub selector: String,
+}
+
+/// A change of the number of replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaChange {
+    /// The number that the decision was made for.
+    pub from: u32,
+    /// The new number.
+    pub to: u32,
 }
 
 /// Why a workload cannot be scaled.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The server knows no such kind.
-    #[error("the server knows no {kind} of {api_version}")]
+    /// The server does not know the kind.
+    #[error("the server does not know the kind {kind} of {api_version}")]
     UnknownKind {
         /// The kind.
         kind: String,
@@ -38,7 +49,7 @@ pub enum TargetError {
         /// The kind.
         kind: String,
     },
-    /// There is no such object.
+    /// The workload does not exist.
     #[error("there is no {kind} named {name:?}")]
     NotFound {
         /// The kind.
@@ -46,34 +57,34 @@ pub enum TargetError {
         /// The name.
         name: String,
     },
-    /// Its scale names no pods.
+    /// Its scale has no selector.
     #[error("the scale of {name:?} has no selector: its pods cannot be found")]
     NoSelector {
         /// The name.
         name: String,
     },
-    /// Somebody else changed the number of pods.
-    #[error("somebody else has changed {name:?} from {from} to {replicas} pods meanwhile")]
+    /// Another client changed the number of replicas.
+    #[error("another client has changed {name:?} from {from} to {replicas} pods meanwhile")]
     Changed {
         /// The name.
         name: String,
-        /// Pods that the decision was made for.
+        /// The number that the decision was made for.
         from: u32,
-        /// Pods that it asks for now.
+        /// The number now.
         replicas: i32,
     },
-    /// It changes all the time.
+    /// Every attempt to write conflicted with another client.
     #[error("{name:?} changes faster than it can be scaled")]
     Busy {
         /// The name.
         name: String,
     },
-    /// The server refused or did not answer.
+    /// The request failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
-/// Finds workloads; kinds are looked up once.
+/// Reads and writes the scale of workloads; each kind is discovered once.
 pub struct Targets {
     client: Client,
     kinds: Mutex<BTreeMap<(String, String), ApiResource>>,
@@ -85,7 +96,7 @@ impl Targets {
         Self { client, kinds: Mutex::default() }
     }
 
-    /// What a workload asks for.
+    /// Reads the scale of a workload.
     pub async fn scale(
         &self,
         namespace: &str,
@@ -101,13 +112,12 @@ impl Targets {
         Ok(Scaled { replicas: u32::try_from(replicas).unwrap_or(0), selector })
     }
 
-    /// Asks for another number of pods, if there are still as many as the decision was made
-    /// for: whoever changed them meanwhile knew something that it did not.
+    /// Changes the number of replicas, unless another client has changed it since the decision.
     pub async fn set_replicas(
         &self,
         namespace: &str,
         target: &ScaleTargetRef,
-        (from, to): (u32, u32),
+        ReplicaChange { from, to }: ReplicaChange,
     ) -> Result<(), TargetError> {
         let api = self.api(namespace, target).await?;
         let params =
@@ -125,7 +135,7 @@ impl Targets {
             });
             match api.patch_scale(&target.name, &params, &Patch::Merge(change)).await {
                 Ok(_) => return Ok(()),
-                // Its status changes with every pod that starts: that alone is no objection.
+                // A change of its status, such as a pod that started, is also a conflict.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => return Err(not_found(error, target)),
             }
@@ -139,12 +149,12 @@ impl Targets {
         target: &ScaleTargetRef,
     ) -> Result<Api<DynamicObject>, TargetError> {
         let key = (target.api_version.clone(), target.kind.clone());
-        let known = self.kinds.lock().expect("nobody panics while holding it").get(&key).cloned();
+        let known = self.kinds.lock().expect(NOT_POISONED).get(&key).cloned();
         let resource = match known {
             Some(resource) => resource,
             None => {
                 let resource = self.discover(target).await?;
-                let mut kinds = self.kinds.lock().expect("nobody panics while holding it");
+                let mut kinds = self.kinds.lock().expect(NOT_POISONED);
                 kinds.insert(key, resource.clone());
                 resource
             }

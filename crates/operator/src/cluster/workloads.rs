@@ -1,4 +1,4 @@
-//! Workloads that can be asked about without any object of ours.
+//! Workloads of the cluster, with or without an autoscaler object.
 
 use std::fmt;
 
@@ -19,36 +19,36 @@ use crate::api::ScaleTargetRef;
 pub struct Workload {
     /// Its namespace.
     pub namespace: String,
-    /// What it is and how it is called.
+    /// Its kind and name.
     pub target: ScaleTargetRef,
-    /// Pods that it asks for.
+    /// Replicas in its spec.
     pub replicas: u32,
-    /// Labels of its pods.
+    /// Label selector of its pods.
     pub selector: Selector,
-    /// Containers of its pods, as its template says.
+    /// Containers of its pod template.
     pub containers: Vec<ContainerRecord>,
 }
 
-/// As people name it: `deployment/checkout`.
+/// As `kubectl` writes it: `deployment/checkout`.
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.target.kind.to_lowercase(), self.target.name)
     }
 }
 
-/// Deployments, StatefulSets and ReplicaSets that belong to nobody else.
+/// Lists Deployments, StatefulSets, and ReplicaSets without an owner.
 pub async fn workloads(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Workload>> {
     let params = ListParams::default();
     let mut all = Vec::new();
     for deployment in api::<Deployment>(client, namespace).list(&params).await? {
         let spec = deployment.spec;
-        let about = ("Deployment", deployment.metadata, spec.replicas);
-        all.extend(workload(about, spec.selector, spec.template.spec));
+        let pod = spec.template.spec;
+        all.extend(workload("Deployment", deployment.metadata, spec.replicas, spec.selector, pod));
     }
     for stateful_set in api::<StatefulSet>(client, namespace).list(&params).await? {
         let spec = stateful_set.spec;
-        let about = ("StatefulSet", stateful_set.metadata, spec.replicas);
-        all.extend(workload(about, spec.selector, spec.template.spec));
+        let (meta, pod) = (stateful_set.metadata, spec.template.spec);
+        all.extend(workload("StatefulSet", meta, spec.replicas, spec.selector, pod));
     }
     for replica_set in api::<ReplicaSet>(client, namespace).list(&params).await? {
         let owners = replica_set.metadata.owner_references.iter().flatten();
@@ -57,20 +57,20 @@ pub async fn workloads(client: &Client, namespace: Option<&str>) -> kube::Result
             continue;
         }
         let spec = replica_set.spec;
-        let about = ("ReplicaSet", replica_set.metadata, spec.replicas);
-        all.extend(workload(about, spec.selector, spec.template.and_then(|pod| pod.spec)));
+        let pod = spec.template.and_then(|pod| pod.spec);
+        all.extend(workload("ReplicaSet", replica_set.metadata, spec.replicas, spec.selector, pod));
     }
     let key = |workload: &Workload| (workload.namespace.clone(), workload.target.clone());
     all.sort_by_key(key);
     Ok(all)
 }
 
-/// All pods of a namespace, or of all namespaces.
+/// Lists the pods of a namespace, or of all namespaces.
 pub async fn pods(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Pod>> {
     Ok(api::<Pod>(client, namespace).list(&ListParams::default()).await?.items)
 }
 
-/// The pods of a workload that run.
+/// The running pods of a workload.
 pub fn pods_of_workload(workload: &Workload, pods: &[Pod]) -> Vec<PodRecord> {
     let is_ours = |pod: &&Pod| {
         pod.metadata.namespace.as_deref() == Some(&workload.namespace)
@@ -82,20 +82,20 @@ pub fn pods_of_workload(workload: &Workload, pods: &[Pod]) -> Vec<PodRecord> {
     records
 }
 
-/// A horizontal autoscaler: what it scales, and between which numbers.
+/// The target and the bounds of a HorizontalPodAutoscaler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpaBounds {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Kind and name of what it scales.
+    /// Kind and name of its target.
     pub target: (String, String),
-    /// Fewest and most pods.
+    /// Minimum and maximum number of replicas.
     pub replicas: (u32, u32),
 }
 
-/// The horizontal autoscalers of a namespace, or of all namespaces.
+/// Lists the HorizontalPodAutoscalers of a namespace, or of all namespaces.
 pub async fn horizontal_autoscalers(
     client: &Client,
     namespace: Option<&str>,
@@ -116,12 +116,14 @@ pub async fn horizontal_autoscalers(
 }
 
 fn workload(
-    (kind, meta, replicas): (&str, ObjectMeta, Option<i32>),
+    kind: &str,
+    meta: ObjectMeta,
+    replicas: Option<i32>,
     selector: LabelSelector,
     pod: Option<PodSpec>,
 ) -> Option<Workload> {
     let selector = Selector::try_from(selector).ok()?;
-    // A selector that selects everything would make every pod ours.
+    // A selector that matches everything would claim every pod.
     if selector.selects_all() {
         return None;
     }
@@ -143,7 +145,7 @@ fn workload(
     })
 }
 
-/// A pod that limits something and requests nothing of it requests its limit.
+/// Kubernetes uses the limit as the request of a container that has only a limit.
 fn with_default_requests(container: ContainerRecord) -> ContainerRecord {
     ContainerRecord {
         cpu_request: container.cpu_request.or(container.cpu_limit),

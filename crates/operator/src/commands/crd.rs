@@ -1,4 +1,4 @@
-//! `crd`: the definitions of the objects.
+//! `crd`: prints the custom resource definitions.
 
 use std::io::Write;
 

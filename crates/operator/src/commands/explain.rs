@@ -1,7 +1,7 @@
-//! `explain` and `history`: one object in words.
+//! `explain` and `history`: describe one object.
 
 use clap::{Args, ValueEnum};
-use homeostat_operator::people::{explain, history, json};
+use homeostat_operator::cli_output::{explain, history, json};
 use k8s_openapi::jiff::Timestamp;
 
 /// Arguments of `explain` and `history`.
@@ -9,24 +9,23 @@ use k8s_openapi::jiff::Timestamp;
 pub(crate) struct ExplainArguments {
     /// Name of the object.
     name: String,
-    /// Its namespace; that of the current context if it is left out.
+    /// Its namespace; that of the current context by default.
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Words for people, or JSON for programs.
+    /// Text for people, or JSON for programs.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
-/// Who reads it.
+/// The output format.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// People.
+    /// For people.
     Text,
-    /// Programs.
+    /// For programs.
     Json,
 }
 
-/// What is asked about an object.
 #[derive(Clone, Copy)]
 pub(crate) enum Question {
     Explain,

@@ -1,4 +1,4 @@
-//! The commands of the program.
+//! The subcommands.
 
 mod crd;
 mod explain;
@@ -17,22 +17,21 @@ use anyhow::Context;
 use clap::Subcommand;
 use homeostat_operator::api::MultidimPodAutoscaler;
 
-/// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run the controllers and the webhook.
     Run(Box<run::RunArguments>),
-    /// Print the definitions of the objects, to be applied before anything else.
+    /// Print the custom resource definitions, to be applied before anything else.
     Crd,
-    /// Print everything that is installed in a cluster, for `kubectl apply`.
+    /// Print everything to install in a cluster, for `kubectl apply`.
     Manifests(manifests::ManifestsArguments),
-    /// Say why an object is as it is: recommendation, reasons, what HPA and VPA would do, inputs.
+    /// Explain an object: recommendation, reasons, what HPA and VPA would do, metrics, conditions.
     Explain(explain::ExplainArguments),
     /// Show the last decisions about an object.
     History(explain::ExplainArguments),
-    /// Say once what workloads should have, without anything installed: a table, JSON or patches.
+    /// Recommend once for workloads, without an installed operator: as a table, JSON or patches.
     Recommend(Box<recommend::RecommendArguments>),
-    /// Play the recorded history of a workload: what would have been, beside what was.
+    /// Replay the recorded history of a workload, and compare autoscalers with what happened.
     Replay(Box<replay::ReplayArguments>),
 }
 
@@ -50,7 +49,7 @@ impl Command {
     }
 }
 
-/// An object by its name. One that is not there, and a cluster without any, are told apart.
+/// Reads an object. The error tells a missing object from a missing definition.
 pub(crate) async fn object(
     client: &kube::Client,
     namespace: &str,
@@ -59,7 +58,7 @@ pub(crate) async fn object(
     let api: kube::Api<MultidimPodAutoscaler> = kube::Api::namespaced(client.clone(), namespace);
     match api.get(name).await {
         Ok(object) => Ok(object),
-        // The server says NotFound of an object, and less of a kind that it does not know.
+        // For a kind that it does not know, the server gives no reason.
         Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
             anyhow::bail!(
                 "there is no MultidimPodAutoscaler {name:?} in {namespace}; see kubectl get mpa -A"
@@ -68,11 +67,11 @@ pub(crate) async fn object(
         Err(kube::Error::Api(status)) if status.code == 404 => anyhow::bail!(
             "the cluster has no definition of MultidimPodAutoscaler: see homeostat operator crd"
         ),
-        Err(error) => Err(error).context("failed to ask the cluster"),
+        Err(error) => Err(error).context("failed to read the object"),
     }
 }
 
-/// Whoever is in no pod wants to hear of the kubeconfig alone.
+/// Outside a pod, only the error about the kubeconfig matters.
 fn no_cluster(error: &kube::config::InferConfigError) -> anyhow::Error {
     let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let why = match error.source() {
@@ -82,13 +81,13 @@ fn no_cluster(error: &kube::config::InferConfigError) -> anyhow::Error {
     anyhow::anyhow!("no cluster is configured, set KUBECONFIG or run inside a pod: {why}")
 }
 
-/// A client of the cluster that `KUBECONFIG`, the usual file or the pod itself names.
+/// A client of the cluster of `KUBECONFIG`, of the default kubeconfig, or of this pod.
 pub(crate) async fn client() -> anyhow::Result<kube::Client> {
-    // Several parts bring TLS along; they shall agree on one way to do it.
+    // Several dependencies use rustls, and must use the same provider.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let mut config = kube::Config::infer().await.map_err(|error| no_cluster(&error))?;
-    // A server that says no shall be heard at once: a disruption budget that refuses an eviction
-    // would be asked again for minutes, and every loop here asks again by itself.
+    // Without retries of the client: it would repeat an eviction against a disruption budget for
+    // minutes, and the controllers retry by themselves.
     config.default_retry = false;
     kube::Client::try_from(config).context("the configuration of the cluster cannot be used")
 }

@@ -1,61 +1,61 @@
-//! Finds the workload or object that somebody names.
+//! Finds the workload or object of a command line argument.
 
 use anyhow::{Context, bail};
 use homeostat_operator::api::{Plan, ScaleTargetRef};
+use homeostat_operator::cli_output::{KnownHpa, nearest, plain};
 use homeostat_operator::cluster::{
     HpaBounds, Targets, Workload, horizontal_autoscalers, pods, pods_of_workload, read_selector,
     workloads,
 };
-use homeostat_operator::history::Wishes;
-use homeostat_operator::people::{KnownHpa, nearest, plain};
+use homeostat_operator::history::WorkloadSpec;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 
-/// A workload, what is wanted of it, and who scales it.
+/// A workload, its plan, and the HPA that scales it.
 pub(crate) struct Named {
     pub(crate) workload: Workload,
     pub(crate) plan: Plan,
     pub(crate) hpa: KnownHpa,
 }
 
-/// Everything that is asked of the cluster, once.
+/// What is read once from the cluster.
 pub(crate) struct Cluster {
     client: Client,
     workloads: Vec<Workload>,
-    /// None if nobody would say.
+    /// None if they cannot be listed.
     hpas: Option<Vec<HpaBounds>>,
     pub(crate) pods: Vec<Pod>,
     namespace: Option<String>,
 }
 
 impl Cluster {
-    /// Asks about a namespace, or about all of them.
+    /// Reads a namespace, or all of them.
     pub(crate) async fn of(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let asked = |what: &str| format!("failed to list {what}");
+        let failed = |what: &str| format!("failed to list {what}");
         Ok(Self {
             client: client.clone(),
-            workloads: workloads(client, namespace).await.with_context(|| asked("workloads"))?,
-            pods: pods(client, namespace).await.with_context(|| asked("pods"))?,
+            workloads: workloads(client, namespace).await.with_context(|| failed("workloads"))?,
+            pods: pods(client, namespace).await.with_context(|| failed("pods"))?,
             hpas: known_autoscalers(client, namespace).await,
             namespace: namespace.map(str::to_owned),
         })
     }
 
     /// Every workload.
-    pub(crate) fn all(&self, wishes: &Wishes) -> anyhow::Result<Vec<Named>> {
-        self.workloads.iter().map(|workload| self.wanted(workload.clone(), wishes)).collect()
+    pub(crate) fn all(&self, spec: &WorkloadSpec) -> anyhow::Result<Vec<Named>> {
+        self.workloads.iter().map(|workload| self.plan(workload.clone(), spec)).collect()
     }
 
     /// The workload of a name such as `deploy/checkout`, `checkout` or `mpa/checkout`.
-    pub(crate) async fn named(&self, name: &str, wishes: &Wishes) -> anyhow::Result<Named> {
+    pub(crate) async fn named(&self, name: &str, spec: &WorkloadSpec) -> anyhow::Result<Named> {
         let (kind, name) = match name.split_once('/') {
             Some((kind, name)) => (Some(read_kind(kind)?), name),
             None => (None, name),
         };
         if kind == Some(OBJECT) {
             anyhow::ensure!(
-                *wishes == Wishes::default(),
-                "the object says what is wanted: leave objective and bounds out"
+                *spec == WorkloadSpec::default(),
+                "the object has its own SLO and bounds: leave the options for them out"
             );
             return self.object(name).await;
         }
@@ -65,15 +65,15 @@ impl Cluster {
         let mut found = self.workloads.iter().filter(is_meant);
         let Some(workload) = found.next() else { bail!(self.unknown(kind, name)) };
         if let Some(other) = found.next() {
-            bail!("{name:?} is both {workload} and {other}: name one of them so");
+            bail!("{name:?} is ambiguous: use {workload} or {other}");
         }
-        self.wanted(workload.clone(), wishes)
+        self.plan(workload.clone(), spec)
     }
 
-    fn wanted(&self, workload: Workload, wishes: &Wishes) -> anyhow::Result<Named> {
+    fn plan(&self, workload: Workload, spec: &WorkloadSpec) -> anyhow::Result<Named> {
         let hpa = self.hpa(&workload);
-        let plan = wishes.plan(&workload, hpa.bounds().map(|hpa| hpa.replicas));
-        let plan = plan.with_context(|| format!("{workload} cannot be planned for"))?;
+        let plan = spec.plan(&workload, hpa.bounds().map(|hpa| hpa.replicas));
+        let plan = plan.with_context(|| format!("invalid options for {workload}"))?;
         Ok(Named { workload, plan, hpa })
     }
 
@@ -99,7 +99,7 @@ impl Cluster {
         Ok(Named { workload, plan, hpa })
     }
 
-    /// A workload of another kind, by its scale subresource and the pods that it has.
+    /// A workload of another kind, from its scale subresource and its pods.
     async fn other_workload(
         &self,
         namespace: &str,
@@ -120,7 +120,7 @@ impl Cluster {
 
     fn unknown(&self, kind: Option<&str>, name: &str) -> String {
         let place = self.namespace.as_deref().unwrap_or("any namespace");
-        let kind = kind.unwrap_or("Deployment, StatefulSet or ReplicaSet of its own");
+        let kind = kind.unwrap_or("Deployment, StatefulSet or ReplicaSet without an owner");
         let names = self.workloads.iter().map(|workload| &workload.target.name[..]);
         let near: Vec<String> = nearest(name, names)
             .into_iter()
@@ -128,11 +128,9 @@ impl Cluster {
             .map(ToString::to_string)
             .collect();
         let hint = match &near[..] {
-            _ if self.workloads.is_empty() => {
-                "there are no workloads at all; see -n and -A".to_owned()
-            }
+            _ if self.workloads.is_empty() => "there are no workloads; see -n and -A".to_owned(),
             [] => {
-                format!("there are {} others; leave the name out to see them", self.workloads.len())
+                format!("there are {} others; omit the name to see them", self.workloads.len())
             }
             near => format!("did you mean {}?", near.join(" or ")),
         };
@@ -140,13 +138,13 @@ impl Cluster {
     }
 }
 
-/// Somebody who may not see autoscalers may still be told of workloads.
+/// A user without the right to list HPAs still gets recommendations.
 async fn known_autoscalers(client: &Client, namespace: Option<&str>) -> Option<Vec<HpaBounds>> {
     let found = horizontal_autoscalers(client, namespace).await;
     if let Err(why) = &found {
         eprintln!(
-            "warning: horizontal autoscalers cannot be listed, so that patches leave the number of \
-             pods alone: {}",
+            "warning: HorizontalPodAutoscalers cannot be listed, so patches do not contain the number \
+             of pods: {}",
             plain(&why.to_string())
         );
     }
@@ -161,6 +159,6 @@ fn read_kind(text: &str) -> anyhow::Result<&'static str> {
         "sts" | "statefulset" | "statefulsets" => "StatefulSet",
         "rs" | "replicaset" | "replicasets" => "ReplicaSet",
         "mpa" | "multidimpodautoscaler" | "multidimpodautoscalers" => OBJECT,
-        _ => bail!("{text:?} is no kind of workload here: use deploy, sts, rs or mpa"),
+        _ => bail!("unknown kind of workload {text:?}: use deploy, sts, rs or mpa"),
     })
 }

@@ -1,9 +1,9 @@
-//! How far a long question has come, on standard error.
+//! The progress of a long command, on standard error.
 
 use std::io::{IsTerminal, Write};
 
-/// Counts parts. A terminal sees one line that changes; anything else a line for each quarter,
-/// and nothing if it is only one part.
+/// Counts parts. A terminal shows one line that changes; other outputs get a line for each quarter,
+/// and nothing if there is only one part.
 pub(crate) struct Progress {
     what: &'static str,
     done: u64,
@@ -15,26 +15,25 @@ impl Progress {
         Self { what, done: 0, parts }
     }
 
-    /// One more part is done.
+    /// Counts one more part.
     pub(crate) fn step(&mut self) {
         self.set(self.done + 1, self.parts);
     }
 
-    /// So many of so many parts are done.
     pub(crate) fn set(&mut self, done: u64, parts: u64) {
         let quarter = |done: u64| done * 4 / parts.max(1);
-        let is_news = quarter(done) > quarter(self.done);
+        let is_new_quarter = quarter(done) > quarter(self.done);
         (self.done, self.parts) = (done, parts);
         if parts < 2 {
             return;
         }
         let mut stderr = std::io::stderr();
         let line = format!("{}: {done} of {parts}", self.what);
-        // Who cannot be told is not told.
+        // A closed standard error must not stop the command.
         let _ = if stderr.is_terminal() {
             let end = if done == parts { "\r\u{1b}[K" } else { "" };
             write!(stderr, "\r{line}{end}")
-        } else if is_news {
+        } else if is_new_quarter {
             writeln!(stderr, "{line}")
         } else {
             Ok(())

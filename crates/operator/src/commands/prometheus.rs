@@ -1,4 +1,4 @@
-//! Where Prometheus is, for every command that asks it.
+//! Options for the Prometheus server, shared by several commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use homeostat_operator::api::duration;
 use homeostat_operator::history::Queries;
 use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 
-/// Where Prometheus is.
+/// Options for the Prometheus server.
 #[derive(Args)]
 pub(crate) struct PrometheusArguments {
-    /// Prometheus server for objectives, queries and history, such as
+    /// Prometheus server for SLOs, queries and history, such as
     /// http://prometheus.monitoring:9090 or https://example.com/prometheus.
     #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
     prometheus: Option<String>,
-    /// File with a bearer token for the Prometheus server; it is read again at every question.
+    /// File with a bearer token for the Prometheus server; it is read for every query.
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     prometheus_token_file: Option<PathBuf>,
     /// File with the certificate of the Prometheus server's authority, as PEM.
@@ -26,7 +26,7 @@ pub(crate) struct PrometheusArguments {
 }
 
 impl PrometheusArguments {
-    /// The server; none if none was named.
+    /// The server, if one is given.
     pub(crate) fn server(
         &self,
         timeout: Duration,
@@ -37,7 +37,7 @@ impl PrometheusArguments {
             std::fs::read_to_string(path)
                 .with_context(|| format!("failed to read {}", path.display()))
         };
-        // Refused here, rather than at the first question.
+        // Refused here rather than at the first query.
         self.prometheus_token_file.as_ref().map(read).transpose()?;
         let authority = self.prometheus_ca_file.as_ref().map(read).transpose()?;
         let address = PrometheusAddress {
@@ -56,30 +56,28 @@ fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let found = CertificateDer::pem_slice_iter(pem.as_bytes())
         .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
         .collect::<Result<Vec<_>, _>>()
-        .context("--prometheus-ca-file holds no certificate")?;
-    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file holds no certificate");
+        .context("--prometheus-ca-file contains no certificate")?;
+    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file contains no certificate");
     Ok(found)
 }
 
-/// What Prometheus is asked about the past. `$namespace`, `$workload`, `$pods` (a regular
-/// expression) and `$window` (a time for rates) stand for those of the workload.
+/// Queries for the history. `$namespace`, `$workload`, `$pods` (a regular expression) and `$window` (a
+/// duration for rates) are replaced by those of the workload.
 #[derive(Args)]
 pub(crate) struct QueryArguments {
-    /// Time between two moments of history.
+    /// Time between two samples of the history.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = time)]
     pub(crate) step: SimDuration,
-    /// Query for the cores that each container used, by pod and container, with $namespace,
-    /// $workload, $pods and $window to be filled in; cadvisor's
-    /// container_cpu_usage_seconds_total if it is left out.
+    /// Query for the cores that each container used, by pod and container. $namespace, $workload,
+    /// $pods and $window are replaced. By default cadvisor's container_cpu_usage_seconds_total.
     #[arg(long, value_name = "QUERY")]
     cpu_query: Option<String>,
-    /// Query for the bytes that each container used; cadvisor's
-    /// container_memory_working_set_bytes if it is left out.
+    /// Query for the bytes that each container used; by default cadvisor's
+    /// container_memory_working_set_bytes.
     #[arg(long, value_name = "QUERY")]
     memory_query: Option<String>,
-    /// Query for the cores that each container requested; kube-state-metrics'
-    /// kube_pod_container_resource_requests if it is left out, and what is requested now where
-    /// there is none.
+    /// Query for the cores that each container requested; by default kube-state-metrics'
+    /// kube_pod_container_resource_requests, or the current requests without it.
     #[arg(long, value_name = "QUERY")]
     cpu_requests_query: Option<String>,
     /// Query for the bytes that each container requested.
@@ -100,7 +98,7 @@ impl QueryArguments {
     }
 }
 
-/// A length of time above zero.
+/// Reads a duration above zero.
 pub(crate) fn time(text: &str) -> Result<SimDuration, String> {
     match duration(text) {
         Ok(time) if time > SimDuration::ZERO => Ok(time),

@@ -1,15 +1,15 @@
-//! `recommend`: what workloads should have, in one shot.
+//! `recommend`: recommends once for workloads.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use homeostat_core::SimDuration;
+use homeostat_operator::cli_output::{Advised, advice_json, advice_patches, advice_table, json};
 use homeostat_operator::cluster::{PodRecord, pods_of_workload};
 use homeostat_operator::controllers::now;
-use homeostat_operator::history::{Moment, Past, Queries, Recording, advise, fetch};
+use homeostat_operator::history::{Past, Queries, Recording, Sample, advise, fetch};
 use homeostat_operator::measure::{PodUse, Prometheus, Source, pod_metrics};
-use homeostat_operator::people::{Advised, advice_json, advice_patches, advice_table, json};
 use homeostat_operator::recommend::PodInputs;
 
 use super::named::{Cluster, Named};
@@ -21,9 +21,9 @@ use super::wanted::WantedArguments;
 #[derive(Args)]
 #[command(
     after_long_help = "Nothing needs to be installed in the cluster, and nothing is changed \
-there. Without --prometheus the metrics server is asked, which knows one moment only; with it \
-days of history are played through the same engine that the operator runs, and the number of \
-pods is the one that was enough at 99% of the moments.
+there. Without --prometheus the metrics server is used, which knows only the current usage; with it, \
+days of history are replayed through the engine of the operator, and the recommended number of pods is \
+the one that was enough in 99% of the samples.
 
 Examples:
   homeostat recommend                                    every workload of the current namespace
@@ -36,16 +36,16 @@ Examples:
 )]
 pub(crate) struct RecommendArguments {
     /// The workload, such as deploy/checkout, sts/db, rs/worker, or mpa/checkout for the target,
-    /// objective and bounds of an object; every workload if it is left out.
+    /// SLO and bounds of an object; every workload by default.
     #[arg(value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Its namespace; that of the current context if it is left out.
+    /// Its namespace; that of the current context by default.
     #[arg(long, short)]
     namespace: Option<String>,
     /// Every workload of every namespace.
     #[arg(long, short = 'A', conflicts_with_all = ["namespace", "workload"])]
     all_namespaces: bool,
-    /// How far back Prometheus is asked.
+    /// How much history is read from Prometheus.
     #[arg(long, value_name = "TIME", default_value = "8d", value_parser = time)]
     history: SimDuration,
     #[command(flatten)]
@@ -75,15 +75,15 @@ pub(super) async fn run(arguments: &RecommendArguments) -> anyhow::Result<()> {
         (None, false) => Some(client.default_namespace().to_owned()),
     };
     let prometheus = arguments.prometheus.server(Duration::from_secs(60), None)?;
-    let wishes = arguments.wanted.wishes();
+    let spec = arguments.wanted.workload_spec();
     anyhow::ensure!(
-        prometheus.is_some() || wishes.goal.is_none(),
-        "an objective is measured by Prometheus: give --prometheus URL as well"
+        prometheus.is_some() || spec.goal.is_none(),
+        "an SLO is measured by Prometheus: give --prometheus URL as well"
     );
     let cluster = Cluster::of(&client, namespace.as_deref()).await?;
     let all = match &arguments.workload {
-        Some(name) => vec![cluster.named(name, &wishes).await?],
-        None => cluster.all(&wishes)?,
+        Some(name) => vec![cluster.named(name, &spec).await?],
+        None => cluster.all(&spec)?,
     };
     if all.is_empty() {
         let place = namespace.as_deref().unwrap_or("any namespace");
@@ -91,12 +91,12 @@ pub(super) async fn run(arguments: &RecommendArguments) -> anyhow::Result<()> {
             "there is no Deployment, StatefulSet or ReplicaSet in {place}; see -n and -A"
         );
     }
-    let known = match &prometheus {
+    let sources = match &prometheus {
         Some(prometheus) => Sources::Prometheus(prometheus, arguments.queries.queries(), arguments),
         None => {
             let metrics = pod_metrics(&client, namespace.as_deref()).await;
             Sources::MetricsApi(metrics.map_err(|problem| anyhow::anyhow!("{problem}")).context(
-                "no use of pods is known: is the metrics server installed? or ask a Prometheus \
+                "the usage of pods is not known: install the metrics server, or use a Prometheus \
                  with --prometheus URL",
             )?)
         }
@@ -105,20 +105,20 @@ pub(super) async fn run(arguments: &RecommendArguments) -> anyhow::Result<()> {
     let mut advised = Vec::new();
     for named in all {
         let pods = pods_of_workload(&named.workload, &cluster.pods);
-        let advice = advise_one(&known, &named, &pods).await?;
+        let advice = advise_one(&sources, &named, &pods).await?;
         progress.step();
         advised.push(Advised { workload: named.workload, hpa: named.hpa, advice });
     }
     let text = match arguments.output {
         Output::Table => advice_table(&advised),
-        Output::Json => json(&advice_json(&advised, &known.name()))? + "\n",
+        Output::Json => json(&advice_json(&advised, &sources.name()))? + "\n",
         Output::Patches => advice_patches(&advised),
     };
     print!("{text}");
-    if matches!(known, Sources::MetricsApi(_)) {
+    if matches!(sources, Sources::MetricsApi(_)) {
         eprintln!(
-            "note: metrics.k8s.io knows one moment only, so this is a guess: sizes are not taken \
-             down on it, and a peak at another hour is not seen; --prometheus URL knows days"
+            "note: metrics.k8s.io knows only the current usage, so this is a guess: sizes are not \
+             reduced, and peaks at other times are not known; --prometheus URL uses days of history"
         );
     }
     Ok(())
@@ -138,20 +138,20 @@ impl Sources<'_> {
     }
 }
 
-/// What one workload should have. What is wrong with one workload is said of it; a server that
-/// does not answer ends everything.
+/// The recommendation for one workload. A problem of the workload is its result; a server that does
+/// not answer is an error of the command.
 async fn advise_one(
-    known: &Sources<'_>,
+    sources: &Sources<'_>,
     named: &Named,
     pods: &[PodRecord],
 ) -> anyhow::Result<Result<homeostat_operator::history::Advice, String>> {
     use homeostat_operator::history::FetchError;
     let workload = &named.workload;
     if workload.replicas == 0 {
-        return Ok(Err("it is scaled to 0: nothing runs that could be measured".to_owned()));
+        return Ok(Err("it is scaled to 0: there are no pods to measure".to_owned()));
     }
-    let mut recording = match known {
-        Sources::MetricsApi(metrics) => one_moment(workload.namespace.as_str(), pods, metrics),
+    let mut recording = match sources {
+        Sources::MetricsApi(metrics) => one_sample(workload.namespace.as_str(), pods, metrics),
         Sources::Prometheus(prometheus, queries, arguments) => {
             let to = now();
             let from = homeostat_core::SimTime::from_nanos(
@@ -161,23 +161,22 @@ async fn advise_one(
             let past = Past { prometheus, queries, from, to, step };
             match fetch(&past, &named.plan, workload, pods, |_, _| ()).await {
                 Ok(recording) => recording,
-                Err(error @ FetchError::NothingKnown { .. }) => return Ok(Err(error.to_string())),
+                Err(error @ FetchError::NoData { .. }) => return Ok(Err(error.to_string())),
                 Err(error) => return Err(error.into()),
             }
         }
     };
-    let present = (workload.replicas, &workload.containers[..]);
-    let advice = advise(&named.plan, &mut recording, present)?;
-    Ok(advice.ok_or_else(|| "it has no pods that could be measured".to_owned()))
+    let advice = advise(&named.plan, &mut recording, workload.replicas, &workload.containers)?;
+    Ok(advice.ok_or_else(|| "it has no pods to measure".to_owned()))
 }
 
-/// A recording of one moment: what the metrics API knows.
-fn one_moment(namespace: &str, pods: &[PodRecord], metrics: &[PodUse]) -> Recording {
+/// A recording of the current usage, from the metrics API.
+fn one_sample(namespace: &str, pods: &[PodRecord], metrics: &[PodUse]) -> Recording {
     let pod = |pod: &PodRecord| {
         let used = metrics.iter().find(|used| used.namespace == namespace && used.name == pod.name);
         PodInputs::measured(pod, used)
     };
     let pods = pods.iter().map(pod).collect();
-    let moment = Moment { at: now(), pods, objective: None, queries: Vec::new() };
-    Recording { step: SimDuration::from_secs(15), moments: vec![moment], assumed: Vec::new() }
+    let sample = Sample { at: now(), pods, objective: None, queries: Vec::new() };
+    Recording { step: SimDuration::from_secs(15), samples: vec![sample], assumed: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! `run`: the controllers and the webhook.
+//! `run`: runs the controllers and the webhook.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use homeostat_operator::lease::{LeaseConfig, lease_name};
 use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
-use homeostat_operator::webhook::KeeperConfig;
+use homeostat_operator::supervisor::Fault;
+use homeostat_operator::webhook::CertManagerConfig;
 use homeostat_wire::Token;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
@@ -22,7 +23,7 @@ use tracing_subscriber::{EnvFilter, reload};
 
 use super::prometheus::{PrometheusArguments, time};
 
-/// Where the webhook is served if nothing else is said.
+/// The default address of the webhook.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
 
 /// Arguments of `run`.
@@ -30,62 +31,66 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 84
 pub(crate) struct RunArguments {
     #[command(flatten)]
     prometheus: PrometheusArguments,
-    /// Time between two looks at every object. The query of a latency that is to be kept is asked
-    /// three times as often.
+    /// Time between two resyncs of all objects. Queries of latency SLOs are sent three times as
+    /// often.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     interval: SimDuration,
-    /// Time between two checkpoints of what is remembered of an object.
+    /// Time between two checkpoints of an object.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = time)]
     checkpoint_interval: SimDuration,
-    /// A figure older than this is not believed.
+    /// An older metric is stale and not used.
     #[arg(long, value_name = "TIME", default_value = "90s", value_parser = time)]
     stale_after: SimDuration,
-    /// After this much silence of a metric the fallback goes on; until then nothing is changed.
+    /// After this time without a metric the fallback starts; until then nothing is changed.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     fall_back_after: SimDuration,
-    /// Namespace of the lease and of the webhook's secret; that of the pod or of the kubeconfig if
-    /// nothing is said.
+    /// Namespace of the lease and of the webhook's secret; that of the pod or of the kubeconfig by
+    /// default.
     #[arg(long, env = "POD_NAMESPACE")]
     namespace: Option<String>,
-    /// Look after the objects of this namespace only, with rights in this namespace only.
+    /// Scale workloads of this namespace only, with rights in this namespace only.
     #[arg(long, value_name = "NAMESPACE")]
     only_namespace: Option<String>,
-    /// Who this copy is, different for every copy.
+    /// Name of this replica, unique among all replicas.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     identity: Option<String>,
-    /// Lead without asking: for a single copy outside a cluster.
+    /// Lead without a lease, for a single replica outside a cluster.
     #[arg(long)]
     no_leader_election: bool,
-    /// Where the webhook, health and metrics are served with TLS; 0.0.0.0:8443 if there is a
-    /// webhook, nowhere without one.
+    /// Address of the webhook, health and metrics with TLS. By default 0.0.0.0:8443 with a webhook,
+    /// and none without one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Where health, metrics and /loglevel are served without TLS, on loopback.
+    /// Address of health, metrics and /loglevel without TLS, on loopback.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen_plain: SocketAddr,
     /// Names and addresses in the webhook's certificate.
     #[arg(long, value_name = "NAME", default_values_t = ["homeostat.homeostat.svc".to_owned()])]
     webhook_name: Vec<String>,
-    /// Webhook configuration that is told of the certificate's authority.
+    /// Webhook configuration that gets the authority of the certificate.
     #[arg(long, value_name = "NAME", default_value = "homeostat")]
     webhook_configuration: String,
-    /// Do not serve the webhook: pods start with what their template says.
+    /// Do not serve the webhook: pods start with the size of their template.
     #[arg(long)]
     no_webhook: bool,
-    /// Where learners of objects with the recommender `external` connect by gRPC: with TLS by
-    /// the webhook's certificate and a token, or without both on loopback. Nowhere by default.
+    /// Address at which learners of objects with the recommender `external` connect by gRPC: with
+    /// the webhook's certificate and a token, or without both on loopback. None by default.
     #[arg(long, value_name = "ADDRESS")]
     listen_learners: Option<SocketAddr>,
-    /// File with the token that learners must show.
+    /// File with the token that learners must present.
     #[arg(long, value_name = "FILE", requires = "listen_learners")]
     learner_token_file: Option<std::path::PathBuf>,
-    /// What is logged: error, warn, info, debug or trace, or a filter such as
-    /// info,homeostat_operator=debug. Can be changed later by PUT /loglevel.
+    /// Log level: error, warn, info, debug or trace, or a filter such as
+    /// info,homeostat_operator=debug. PUT /loglevel changes it at run time.
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
     log: String,
-    /// Log as JSON, one object on a line.
+    /// Log as JSON, one object per line.
     #[arg(long)]
     log_json: bool,
+    /// Fault injection for tests: TASK=end, TASK=panic or TASK=stall makes a task of the process
+    /// fail shortly after its start.
+    #[arg(long, value_name = "TASK=KIND", hide = true)]
+    inject_fault: Option<Fault>,
 }
 
 fn std_duration(time: SimDuration) -> Duration {
@@ -103,7 +108,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
             .server(Duration::from_secs(5), Some(std_duration(arguments.stale_after)))?,
         only_namespace: arguments.only_namespace.clone(),
         trust: TrustConfig {
-            most_age: arguments.stale_after,
+            max_age: arguments.stale_after,
             hold: arguments.fall_back_after,
             ..TrustConfig::default()
         },
@@ -114,7 +119,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let lease_name = lease_name(arguments.only_namespace.as_deref());
     let lease = (!arguments.no_leader_election)
         .then(|| LeaseConfig::new(&namespace, &lease_name, &identity));
-    let keeper = KeeperConfig {
+    let cert_manager = CertManagerConfig {
         namespace,
         secret: "homeostat-webhook".to_owned(),
         configuration: arguments.webhook_configuration.clone(),
@@ -124,10 +129,11 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         options,
         lease,
         listen: arguments.listen.or((!arguments.no_webhook).then_some(LISTEN)),
-        webhook: (!arguments.no_webhook).then_some(keeper),
+        webhook: (!arguments.no_webhook).then_some(cert_manager),
         learners: learners(arguments)?,
         plain: Some(arguments.listen_plain),
         log_level,
+        fault: arguments.inject_fault,
     };
     run_operator(client, config, stopped()?).await?;
     Ok(())
@@ -146,7 +152,7 @@ fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {
     Ok(Some(LearnerPort { address, token }))
 }
 
-/// Names of copies differ by host and process.
+/// A name that is unique by host and process.
 fn own_name() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     format!("{}-{}", host.trim(), std::process::id())
@@ -164,7 +170,8 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 fn start_logging(level: &str, is_json: bool) -> anyhow::Result<LogLevel> {
-    let refused = |level: &str| format!("{level:?} is no log level: use info, or info,kube=debug");
+    let refused =
+        |level: &str| format!("invalid log level {level:?}: use info, or info,kube=debug");
     let filter: EnvFilter = level.parse().map_err(|_| anyhow::anyhow!(refused(level)))?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);

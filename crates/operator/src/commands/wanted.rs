@@ -1,71 +1,71 @@
-//! Objective and bounds of a workload that has no object.
+//! Options for the SLO and bounds of a workload without an object.
 
 use clap::Args;
 use homeostat_operator::api::{cores, memory_bytes};
-use homeostat_operator::history::{BoundWishes, GoalWishes, Wishes};
+use homeostat_operator::history::{BoundsSpec, SloSpec, WorkloadSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Objective and bounds.
+/// SLO and bounds.
 #[derive(Args)]
-#[command(next_help_heading = "Objective and bounds")]
+#[command(next_help_heading = "SLO and bounds")]
 pub(crate) struct WantedArguments {
-    /// Latency that is to be kept, such as 250ms.
+    /// Maximum latency, such as 250ms.
     #[arg(long, value_name = "TIME", value_parser = latency, requires = "latency_query")]
     latency: Option<String>,
     /// Its percentile.
     #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = percentile)]
     percentile: String,
-    /// Prometheus query for the latency at that percentile in seconds: one number, with
-    /// $namespace and $workload to be filled in.
+    /// Prometheus query that returns the latency at that percentile in seconds, as one number.
+    /// $namespace and $workload are replaced.
     #[arg(long, value_name = "QUERY", requires = "latency")]
     latency_query: Option<String>,
-    /// Requests per second that are to be kept.
+    /// Minimum of requests answered per second.
     #[arg(
         long, value_name = "NUMBER", value_parser = rate, requires = "throughput_query",
         conflicts_with = "latency"
     )]
     throughput: Option<String>,
-    /// Prometheus query for the requests answered per second: one number.
+    /// Prometheus query that returns the requests answered per second, as one number.
     #[arg(long, value_name = "QUERY", requires = "throughput")]
     throughput_query: Option<String>,
-    /// Target of CPU use in percent of the requests, as of HPA. Without one it is 70, and with
-    /// an objective it is learnt from it.
+    /// Target of the CPU utilisation in percent of the requests, as in HPA. By default 70, or
+    /// learnt from the SLO if there is one.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     cpu_target: Option<u32>,
-    /// Fewest pods. If it is left out: that of the workload's HPA; else 2 where there are 2.
+    /// Minimum number of pods. By default that of the workload's HPA, else 2, or 1 for a single pod.
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     min_replicas: Option<u32>,
-    /// Most pods. If it is left out: that of the workload's HPA; else twice what there are, and
-    /// 4 at least.
+    /// Maximum number of pods. By default that of the workload's HPA, else twice the current
+    /// number, and at least 4.
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_replicas: Option<u32>,
-    /// Least CPU of a container, such as 50m.
+    /// Minimum CPU of a container, such as 50m.
     #[arg(long, value_name = "CPU", value_parser = cpu)]
     min_cpu: Option<String>,
-    /// Most CPU of a container.
+    /// Maximum CPU of a container.
     #[arg(long, value_name = "CPU", value_parser = cpu)]
     max_cpu: Option<String>,
-    /// Least memory of a container, such as 64Mi.
+    /// Minimum memory of a container, such as 64Mi.
     #[arg(long, value_name = "MEMORY", value_parser = memory)]
     min_memory: Option<String>,
-    /// Most memory of a container.
+    /// Maximum memory of a container.
     #[arg(long, value_name = "MEMORY", value_parser = memory)]
     max_memory: Option<String>,
 }
 
 impl WantedArguments {
-    pub(crate) fn wishes(&self) -> Wishes {
+    pub(crate) fn workload_spec(&self) -> WorkloadSpec {
         let latency = self.latency.clone().zip(self.latency_query.clone());
         let latency = latency.map(|(threshold, query)| {
             let percentile = self.percentile.clone();
-            GoalWishes::Latency { percentile, threshold, query }
+            SloSpec::Latency { percentile, threshold, query }
         });
         let throughput = self.throughput.clone().zip(self.throughput_query.clone());
         let throughput =
-            throughput.map(|(threshold, query)| GoalWishes::Throughput { threshold, query });
-        Wishes {
+            throughput.map(|(threshold, query)| SloSpec::Throughput { threshold, query });
+        WorkloadSpec {
             goal: latency.or(throughput),
-            bounds: BoundWishes {
+            bounds: BoundsSpec {
                 min_replicas: self.min_replicas,
                 max_replicas: self.max_replicas,
                 min_cpu: self.min_cpu.clone(),

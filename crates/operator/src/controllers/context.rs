@@ -1,4 +1,4 @@
-//! What the controllers share: the cluster, caches that follow it, and who leads.
+//! What the controllers share: the client, caches of the cluster, leadership and settings.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +11,10 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::countdown::without_times;
-use super::follow::Guarded;
+use super::watch::Guarded;
 use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, PodCache, Targets};
 use crate::learn::Learners;
@@ -23,16 +23,18 @@ use crate::measure::{Prometheus, TrustConfig};
 use crate::telemetry::Telemetry;
 use crate::webhook::CurrentCertificate;
 
+const NOT_POISONED: &str = "no code panics while it holds this lock";
+const NEVER_CLOSED: &str = "the semaphore is never closed";
+
 /// Namespace and name of an object.
 pub type Key = (String, String);
 
-/// Namespace and name of an object.
 pub(super) fn key_of(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// What a controller remembers of each object. Each has its own lock, so that one that waits
-/// for a slow server does not hold up another.
+/// State of each object, with a lock of its own: an object that waits for a slow server does not
+/// block the others.
 pub(super) struct Slots<T>(Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<T>>>>);
 
 impl<T> Default for Slots<T> {
@@ -42,42 +44,60 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T: Default> Slots<T> {
-    /// What is remembered of an object.
     pub(super) fn of(&self, key: &Key) -> Arc<tokio::sync::Mutex<T>> {
         self.locked().entry(key.clone()).or_default().clone()
     }
 
-    /// Of all objects.
     pub(super) fn all(&self) -> Vec<(Key, Arc<tokio::sync::Mutex<T>>)> {
         self.locked().iter().map(|(key, slot)| (key.clone(), slot.clone())).collect()
     }
 
-    /// Forgets the objects of which this is not true.
     pub(super) fn retain(&self, mut is_kept: impl FnMut(&Key) -> bool) {
         self.locked().retain(|key, _| is_kept(key));
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<tokio::sync::Mutex<T>>>> {
-        self.0.lock().expect("nobody panics while holding it")
+        self.0.lock().expect(NOT_POISONED)
     }
 }
 
-/// How the controllers work.
+/// One of a limited number of permits to send requests to the API server.
+pub(super) struct ApiPermit<'a> {
+    permits: &'a Semaphore,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl<'a> ApiPermit<'a> {
+    async fn acquire(permits: &'a Semaphore) -> Self {
+        let permit = permits.acquire().await.expect(NEVER_CLOSED);
+        Self { permits, permit: Some(permit) }
+    }
+
+    /// Gives the permit to others while a future runs that needs none.
+    pub(super) async fn released_during<T>(&mut self, future: impl Future<Output = T>) -> T {
+        self.permit = None;
+        let value = future.await;
+        self.permit = Some(self.permits.acquire().await.expect(NEVER_CLOSED));
+        value
+    }
+}
+
+/// Settings of the controllers.
 #[derive(Clone)]
 pub struct Options {
-    /// Time between two looks at every object.
+    /// Time between two resyncs.
     pub interval: Duration,
     /// Time between two checkpoints of an object.
     pub checkpoint_interval: Duration,
-    /// Where queries are asked; none if there is no such server.
+    /// The Prometheus server, if there is one.
     pub prometheus: Option<Prometheus>,
-    /// How long silence is borne.
+    /// When metrics count as stale, and when the fallback starts.
     pub trust: TrustConfig,
-    /// Questions to each server at the same time, at most.
+    /// Maximum number of concurrent requests to each server.
     pub concurrency: usize,
-    /// The only namespace that is looked after; all of them if there is none.
+    /// The only namespace whose objects are scaled; all namespaces if there is none.
     pub only_namespace: Option<String>,
-    /// Whether learners are listened to.
+    /// Whether learners can connect.
     pub has_learners: bool,
 }
 
@@ -95,30 +115,56 @@ impl Default for Options {
     }
 }
 
+/// Caches of the cluster.
+pub struct Caches {
+    /// Autoscaler objects.
+    pub objects: Store<Guarded>,
+    /// Pods.
+    pub pods: Arc<PodCache>,
+}
+
+/// What a [`Context`] is made from.
+pub struct ContextConfig {
+    /// The client of the API server.
+    pub client: Client,
+    /// Settings.
+    pub options: Options,
+    /// Capabilities of the API server.
+    pub capabilities: Capabilities,
+    /// Caches of the cluster.
+    pub caches: Caches,
+    /// Whether this replica leads.
+    pub leads: Leadership,
+    /// The certificate of the webhook; none if it is not served.
+    pub webhook: Option<Arc<CurrentCertificate>>,
+    /// Metrics of the process.
+    pub telemetry: Arc<Telemetry>,
+}
+
 /// What the controllers share.
 pub struct Context {
-    /// The cluster.
+    /// The client of the API server.
     pub client: Client,
-    /// How they work.
+    /// Settings.
     pub options: Options,
-    /// Objects of the cluster.
+    /// Cache of the autoscaler objects.
     pub objects: Store<Guarded>,
-    /// Pods of the cluster, as far as anybody here needs them.
+    /// Cache of the pods.
     pub pods: Arc<PodCache>,
     /// Workloads by their scale subresource.
     pub targets: Targets,
-    /// Whether this copy leads.
+    /// Whether this replica leads.
     pub leads: Leadership,
-    /// The certificate of the webhook that sizes pods when they start; none if it is not served.
+    /// The certificate of the webhook; none if it is not served.
     pub webhook: Option<Arc<CurrentCertificate>>,
-    /// Learners that act in objects of the cluster.
+    /// Sessions of external learners.
     pub learners: Arc<Learners>,
-    /// What is counted.
+    /// Metrics of the process.
     pub telemetry: Arc<Telemetry>,
-    /// Who may ask the API server now.
-    pub turns: Semaphore,
-    /// Who may ask Prometheus now: one that hangs must not hold up those who do not need it.
-    pub questions: Semaphore,
+    api_permits: Semaphore,
+    /// Separate from those of the API server: a Prometheus that hangs must not block objects
+    /// without queries.
+    prometheus_permits: Semaphore,
     capabilities: RwLock<Arc<Capabilities>>,
     are_caches_ready: AtomicBool,
     is_stopping: AtomicBool,
@@ -126,22 +172,17 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context of caches that follow already.
-    pub fn new(
-        client: Client,
-        options: Options,
-        capabilities: Capabilities,
-        (objects, pods): (Store<Guarded>, Arc<PodCache>),
-        leads: Leadership,
-        webhook: Option<Arc<CurrentCertificate>>,
-        telemetry: Arc<Telemetry>,
-    ) -> Self {
+    /// A context with caches that are filled later.
+    pub fn new(config: ContextConfig) -> Self {
+        let ContextConfig { client, options, capabilities, caches, leads, webhook, telemetry } =
+            config;
+        let Caches { objects, pods } = caches;
         let reporter = Reporter { controller: "homeostat".to_owned(), instance: None };
         Self {
             recorder: Recorder::new(client.clone(), reporter),
             targets: Targets::new(client.clone()),
-            turns: Semaphore::new(options.concurrency),
-            questions: Semaphore::new(options.concurrency),
+            api_permits: Semaphore::new(options.concurrency),
+            prometheus_permits: Semaphore::new(options.concurrency),
             learners: Arc::new(Learners::new(
                 options.has_learners.then_some(options.interval),
                 leads.clone(),
@@ -159,25 +200,25 @@ impl Context {
         }
     }
 
-    /// Whether this copy leads, and may act.
+    /// Whether this replica leads, and may act.
     pub fn is_leader(&self) -> bool {
         self.leads.is_held() && !self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// From here on nothing is decided or carried out here: the program is about to end.
+    /// Stops all decisions and changes: the process is about to end.
     pub fn stop_acting(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    /// What the server can do.
+    /// What the API server supports.
     pub fn capabilities(&self) -> Arc<Capabilities> {
-        self.capabilities.read().expect("nobody panics while holding it").clone()
+        self.capabilities.read().expect(NOT_POISONED).clone()
     }
 
-    /// Asks the server again what it can do: it may have been upgraded.
+    /// Asks the API server again what it supports: it may have been upgraded.
     pub async fn refresh_capabilities(&self) -> kube::Result<()> {
         let found = Arc::new(Capabilities::of(&self.client).await?);
-        *self.capabilities.write().expect("nobody panics while holding it") = found;
+        *self.capabilities.write().expect(NOT_POISONED) = found;
         Ok(())
     }
 
@@ -186,22 +227,32 @@ impl Context {
         self.are_caches_ready.load(Ordering::Acquire)
     }
 
-    /// Waits until objects and pods have been listed. One may wait and no more: of several who
-    /// ask a store, it wakes the last, who may have gone.
+    /// Waits until objects and pods have been listed. Only one task may wait: a store wakes only
+    /// the last one that asked.
     pub async fn wait_for_caches(&self) {
-        // An error says that the program is about to end.
+        // An error means that the process is about to end.
         let _ = self.objects.wait_until_ready().await;
         self.pods.wait_until_complete().await;
         self.are_caches_ready.store(true, Ordering::Release);
     }
 
-    /// An object as it is known now.
+    /// An object from the cache.
     pub fn object(&self, (namespace, name): &Key) -> Option<Arc<Guarded>> {
         self.objects.get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// Writes one controller's part of a status, unless somebody else leads by now; whether the
-    /// server took it.
+    /// Waits for a permit to send requests to the API server.
+    pub(super) async fn api_permit(&self) -> ApiPermit<'_> {
+        ApiPermit::acquire(&self.api_permits).await
+    }
+
+    /// Waits for a permit to send a query to Prometheus.
+    pub(super) async fn prometheus_permit(&self) -> SemaphorePermit<'_> {
+        self.prometheus_permits.acquire().await.expect(NEVER_CLOSED)
+    }
+
+    /// Writes one controller's part of a status, unless another replica leads by now; returns
+    /// whether the server accepted it.
     pub async fn write_status(
         &self,
         (namespace, name): &Key,
@@ -221,7 +272,7 @@ impl Context {
         let params = PatchParams::apply(field_manager).force();
         match api.patch_status(name, &params, &Patch::Apply(change)).await {
             Ok(_) => {
-                self.telemetry.heard();
+                self.telemetry.server_answered();
                 true
             }
             Err(error) => {
@@ -231,9 +282,9 @@ impl Context {
         }
     }
 
-    /// Tells people of something that happened to an object. An event that cannot be written
-    /// is counted, not waited for: what happened stands in the status as well.
-    pub async fn tell(
+    /// Publishes a Kubernetes Event. One that cannot be written is counted and not retried: the
+    /// status has the same information.
+    pub async fn publish_event(
         &self,
         object: &MultidimPodAutoscaler,
         is_warning: bool,
@@ -255,16 +306,15 @@ impl Context {
     }
 }
 
-/// The action of an event, another one for each note. The recorder counts up an event of the same
-/// action and reason and leaves its note as it was first: of 2 -> 4 pods and then 4 -> 9 nobody
-/// would learn the second.
+/// The action of an event, different for each note. The recorder aggregates events of the same
+/// action and reason and keeps the first note: after 2 -> 4 pods, 4 -> 9 would not be visible.
 fn action_of(note: &str) -> String {
     let mut hasher = DefaultHasher::new();
     without_times(note).hash(&mut hasher);
     format!("Autoscale-{:08x}", hasher.finish() as u32)
 }
 
-/// Now, since 1970.
+/// The time since 1970.
 pub fn now() -> SimTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     SimTime::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
@@ -279,24 +329,24 @@ mod tests {
         let check = |one: &str, other: &str| {
             assert_ne!(action_of(one), action_of(other), "{one:?} and {other:?}");
         };
-        check("2 -> 4 pods: use asks for it", "4 -> 9 pods: use asks for it");
-        check("4 -> 2 pods: use asks for it", "2 -> 4 pods: use asks for it");
+        check("2 -> 4 pods: high usage", "4 -> 9 pods: high usage");
+        check("4 -> 2 pods: low usage", "2 -> 4 pods: low usage");
         check("1 of 5 pods get the recommended size", "2 of 5 pods get the recommended size");
-        check("past use asks for 250m", "past use asks for 500m");
-        check("past use asks for 1Gi", "past use asks for 2Gi");
-        check("Ready: joint stands in", "MetricsFresh: joint stands in");
+        check("past usage needs 250m", "past usage needs 500m");
+        check("past usage needs 1Gi", "past usage needs 2Gi");
+        check("Ready: joint recommends", "MetricsFresh: joint recommends");
     }
 
     #[test]
     fn a_note_with_other_times_is_the_same_event() {
         let check = |one: &str, other: &str| assert_eq!(action_of(one), action_of(other));
         check("2 -> 4 pods", "2 -> 4 pods");
-        check("Acting: watched for another 300s", "Acting: watched for another 285s");
-        check("62s old, at most 60s are believed", "77s old, at most 60s are believed");
+        check("Acting: observed for another 300s", "Acting: observed for another 285s");
+        check("62s old, at most 60s are allowed", "77s old, at most 60s are allowed");
         check("p99 612ms is over 250ms", "p99 1.2s is over 250ms");
         check(
-            "no answer within 5 s, asked again in 12 s",
-            "no answer within 5 s, asked again in 3 s",
+            "no answer within 5 s, next attempt in 12 s",
+            "no answer within 5 s, next attempt in 3 s",
         );
     }
 }

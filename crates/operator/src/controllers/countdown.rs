@@ -1,10 +1,10 @@
-//! What is said again and again with other times in it: seconds that remain, ages, latencies.
-//! That they differ is no news; whoever took it for some would never rest.
+//! Comparison of messages that contain remaining seconds, ages and latencies. A message in which
+//! only these differ is not a change: otherwise the controllers would trigger each other for ever.
 
 use crate::api::Acting;
 
-/// The words of a text without its times, as in `300s`, `46ms` and `5 s`. Numbers of pods and sizes
-/// stay: they are what was decided.
+/// The words of a text without times such as `300s`, `46ms` and `5 s`. Numbers of pods and sizes
+/// stay: they are decisions.
 pub(super) fn without_times(text: &str) -> Vec<&str> {
     let is_edge = |c: char| !c.is_alphanumeric();
     let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
@@ -19,7 +19,7 @@ pub(super) fn without_times(text: &str) -> Vec<&str> {
     all.filter(|one| !is_time(*one)).map(|(_, word)| word).collect()
 }
 
-/// What the updater says of itself, without the times in it.
+/// The updater's state without the times in its message.
 pub(super) fn without_countdown(acting: &Acting) -> Acting {
     Acting { message: without_times(&acting.message).join(" "), ..acting.clone() }
 }
@@ -28,7 +28,7 @@ pub(super) fn without_countdown(acting: &Acting) -> Acting {
 mod tests {
     use super::*;
 
-    fn is_news(before: &str, after: &str) -> bool {
+    fn is_change(before: &str, after: &str) -> bool {
         let acting = |message: &str| Acting {
             is_acting: false,
             reason: "DisruptionLimited".to_owned(),
@@ -38,11 +38,11 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_remain_are_no_news_and_other_numbers_are() {
-        let rate = "3 evictions at most in an hour, the next in 3500s; more";
-        assert!(!is_news(rate, "3 evictions at most in an hour, the next in 95s; more"));
-        assert!(is_news(rate, "4 evictions at most in an hour, the next in 3500s; more"));
-        let away = "2 pods at most may be away at once";
-        assert!(is_news(away, "3 pods at most may be away at once"));
+    fn remaining_seconds_are_no_change_and_other_numbers_are() {
+        let rate = "at most 3 evictions per hour, the next in 3500s; more";
+        assert!(!is_change(rate, "at most 3 evictions per hour, the next in 95s; more"));
+        assert!(is_change(rate, "at most 4 evictions per hour, the next in 3500s; more"));
+        let away = "at most 2 pods may be unavailable at once";
+        assert!(is_change(away, "at most 3 pods may be unavailable at once"));
     }
 }

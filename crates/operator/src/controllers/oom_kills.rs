@@ -1,7 +1,8 @@
-//! Containers that were killed for want of memory, each kill counted once.
+//! Out-of-memory kills of containers, each counted once.
 //!
-//! A pod tells of a kill a second or two after it, with a time of whole seconds by the clock of its
-//! node: whether it lies between two looks says little. So what was counted is remembered.
+//! A pod's status shows a kill a second or two after it, with a time in whole seconds by the clock
+//! of its node. That time does not tell whether the kill happened since the last reconcile, so the
+//! counted kills are remembered.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,18 @@ use homeostat_core::{SimDuration, SimTime};
 
 use crate::cluster::PodRecord;
 
-/// A kill that is older than this at the first look was another leader's to count.
+/// At the first reconcile, the previous leader has counted kills that are older than this.
 const RECENT: SimDuration = SimDuration::from_secs(60);
 
 /// The last kill of each container that was counted, by pod and container.
 #[derive(Debug, Default)]
 pub(super) struct OomKills {
-    /// None before the first look.
+    /// None before the first reconcile.
     counted: Option<BTreeMap<(String, String), SimTime>>,
 }
 
 impl OomKills {
-    /// Kills that were not counted before, of containers by their name.
+    /// The number of kills that were not counted before, by container name.
     pub(super) fn count(&mut self, pods: &[PodRecord], now: SimTime) -> BTreeMap<String, u32> {
         let mut kills = BTreeMap::new();
         for pod in pods {
@@ -73,16 +74,16 @@ mod tests {
     }
 
     #[test]
-    fn every_kill_counts_once_however_late_it_is_told_of() {
+    fn every_kill_counts_once_however_late_it_is_reported() {
         let mut kills = OomKills::default();
         let mut count = |pods: [PodRecord; 2], seconds| {
             kills.count(&pods, at(seconds)).into_iter().collect::<Vec<_>>()
         };
         let one = || vec![("app".to_owned(), 1)];
-        // Of the first look only what has just happened counts.
+        // At the first reconcile, only recent kills count.
         assert_eq!(count([killed("a", 1000), killed("b", 4990)], 5000), one());
         assert_eq!(count([killed("a", 1000), killed("b", 4990)], 5015), []);
-        // A node whose clock is behind tells of it two looks later.
+        // A node whose clock is behind reports it two reconciles later.
         assert_eq!(count([killed("a", 4999), killed("b", 4990)], 5030), one());
         assert_eq!(count([killed("a", 4999), killed("c", 5000)], 5045), one());
         assert_eq!(count([killed("a", 4999), killed("c", 5000)], 5060), []);

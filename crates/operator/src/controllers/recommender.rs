@@ -1,8 +1,8 @@
-//! The recommender: looks at every object at an interval, and at once when one was written.
+//! The recommender: reconciles every object at an interval, and single ones when they change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use futures::{StreamExt, stream};
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
@@ -11,56 +11,66 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
-use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
-use super::context::{Context, Key, Slots, key_of, now};
-use super::follow::all_of;
-use super::gather::{Answers, Usage, ask, gather};
+use super::context::{ApiPermit, Context, Key, Slots, key_of, now};
+use super::measurements::{Answers, Measurements, Usage, ask_all};
 use super::oom_kills::OomKills;
-use super::report::{About, time};
-use super::standing::{OtherAutoscalers, Refused, Standing, list_all, standing};
+use super::report::{StatusBuilder, time};
+use super::resolved_target::{OtherAutoscalers, Refused, ResolvedTarget, list_all, resolve_target};
+use super::watch::all_of;
 use crate::api::{
-    ConditionReason, ConditionType, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint,
-    MultidimPodAutoscalerCheckpointSpec, MultidimPodAutoscalerStatus, Plan, PlanError,
-    Recommender as PlanRecommender, ScaleTargetRef,
+    ConditionReason, ConditionType, LearnerActions, Mode, MultidimPodAutoscaler,
+    MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec,
+    MultidimPodAutoscalerStatus, Plan, Recommender as PlanRecommender, ScaleTargetRef,
+    event_reason,
 };
 use crate::cluster::LimitRanges;
-use crate::guard::{PAUSE_ANNOTATION, Pause};
-use crate::learn::{Advice, Moment, PolicyFile};
-use crate::recommend::{Engine, Outcome, from_text, to_text};
+use crate::guard::{PAUSE_ANNOTATION, Pause, read_pause};
+use crate::learn::{Advice, PolicyFile, Transition};
+use crate::recommend::{Engine, Inputs, Outcome, from_text, to_text};
+use crate::supervisor::Heartbeat;
 use crate::telemetry::Outage;
 
-/// Who owns the recommender's part of a status.
+/// Field manager of the recommender's part of a status.
 const FIELD_MANAGER: &str = "homeostat-recommender";
 
-/// A status that says nothing new is written again after this long, so that its age shows
-/// that somebody looks.
+/// An unchanged status is written again after this time, so that its age shows that the
+/// recommender works.
 const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
 
-/// What was written shows in the cache by then.
+/// The cache shows what was written within this time.
 const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
 
-/// A look that takes longer has lost its server, and is begun anew.
-const MOST_TIME: Duration = Duration::from_secs(60);
+/// A reconcile that takes longer is waiting for a server that does not answer, and is cancelled.
+const MAX_RECONCILE_TIME: Duration = Duration::from_secs(60);
 
-/// For this long a condition tells that the API server was away.
-const TOLD_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// A resync takes at most this long: every request to a server has a time limit, and together they
+/// stay below it.
+const MAX_RESYNC_TIME: Duration = Duration::from_secs(180);
 
-/// Recommends for every object.
+/// The condition `Ready` mentions an outage of the API server for this long.
+const OUTAGE_SHOWN_FOR: SignedDuration = SignedDuration::from_mins(10);
+
+const NOT_POISONED: &str = "no code panics while it holds this lock";
+
+/// Writes recommendations into the status of every object.
 pub struct Recommender {
     ctx: Arc<Context>,
     slots: Slots<Slot>,
-    /// None before the first pass.
-    surroundings: RwLock<Option<Arc<Surroundings>>>,
-    /// Who looks around now: others wait and see what was seen.
-    looking_around: tokio::sync::Mutex<()>,
+    /// None before the first resync.
+    snapshot: RwLock<Option<Arc<ClusterSnapshot>>>,
+    /// Held while the snapshot is refreshed for a new namespace: other reconciles wait for it.
+    refreshing: tokio::sync::Mutex<()>,
+    /// Reconciles of objects with an external learner.
+    waiting_for_learners: Mutex<JoinSet<()>>,
 }
 
-/// What one look at the cluster gives for all objects.
-struct Surroundings {
-    /// The namespaces in which there were objects.
+/// What is read once from the cluster for all objects.
+struct ClusterSnapshot {
+    /// The namespaces that had objects.
     namespaces: BTreeSet<String>,
     usage: Usage,
     others: OtherAutoscalers,
@@ -68,67 +78,108 @@ struct Surroundings {
     limit_ranges: Result<Arc<LimitRanges>, String>,
 }
 
-/// What is remembered of one object.
+/// State of one object.
 #[derive(Default)]
 struct Slot {
-    /// Of which object and which version of its spec.
-    of: Option<(Option<String>, Option<i64>)>,
+    /// Uid of the object and generation of its spec that the engine was made for.
+    version: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
     policy_file: Option<PolicyFile>,
     oom_kills: OomKills,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
-    /// The last silence of the API server that people were told of.
-    told: Option<Outage>,
+    /// The last outage of the API server for which an event was published.
+    published_outage: Option<Outage>,
+}
+
+/// What a recommendation for one object is made from.
+struct Request<'a> {
+    object: &'a MultidimPodAutoscaler,
+    plan: Plan,
+    answers: Answers,
+    snapshot: &'a ClusterSnapshot,
+    now: SimTime,
+}
+
+/// A recommendation, and what it was made from.
+struct Recommended {
+    plan: Plan,
+    target: ResolvedTarget,
+    inputs: Inputs,
+    outcome: Outcome,
 }
 
 impl Recommender {
-    /// One that remembers nothing yet.
+    /// A recommender without state.
     pub fn new(ctx: Arc<Context>) -> Arc<Self> {
         Arc::new(Self {
             ctx,
             slots: Slots::default(),
-            surroundings: RwLock::default(),
-            looking_around: tokio::sync::Mutex::default(),
+            snapshot: RwLock::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            waiting_for_learners: Mutex::default(),
         })
     }
 
-    /// Looks at objects for as long as the program runs.
-    pub async fn run(self: Arc<Self>, mut changes: UnboundedReceiver<Key>) {
+    /// The time within which a resync starts and ends.
+    pub fn deadline(&self) -> Duration {
+        self.ctx.options.interval * 2 + MAX_RESYNC_TIME
+    }
+
+    /// Resyncs all objects at an interval, and reconciles single ones when they change, as long as
+    /// the process runs.
+    pub async fn run(self: Arc<Self>, mut changes: UnboundedReceiver<Key>, heartbeat: Heartbeat) {
         let mut ticks = tokio::time::interval(self.ctx.options.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leads = self.ctx.leads.from_now_on();
-        let mut pass = None;
+        // At most one.
+        let mut resyncs = JoinSet::new();
+        let mut reconciles = JoinSet::new();
         loop {
             tokio::select! {
-                // Nobody has looked since the leader before was lost.
+                // Objects were not reconciled since the previous leader was lost.
                 () = leads.changed() => ticks.reset_immediately(),
                 _ = ticks.tick() => {
-                    if self.ctx.is_leader() && pass.as_ref().is_none_or(|pass: &tokio::task::JoinHandle<()>| pass.is_finished()) {
-                        let this = self.clone();
-                        pass = Some(tokio::spawn(async move { this.pass().await }));
-                    } else if !self.ctx.is_leader() {
-                        // Whoever leads next goes on from the checkpoints; ours are of the past.
+                    if !self.ctx.is_leader() {
+                        // The next leader continues from the checkpoints; this memory is outdated.
                         self.forget();
+                        heartbeat.beat();
+                    } else if resyncs.is_empty() {
+                        let this = self.clone();
+                        resyncs.spawn(async move { this.resync().await });
                     }
                 }
+                Some(resync) = resyncs.join_next() => match resync {
+                    Ok(()) => heartbeat.beat(),
+                    Err(error) => if let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    },
+                },
+                Some(reconcile) = reconciles.join_next() => self.count_panic(&reconcile),
                 key = changes.recv() => {
                     let Some(key) = key else { return };
                     if self.ctx.is_leader() {
                         let this = self.clone();
-                        tokio::spawn(async move { this.look(&key).await });
+                        reconciles.spawn(async move { this.reconcile(&key).await });
                     }
                 }
             }
         }
     }
 
-    /// Looks at every object once.
-    pub async fn pass(self: &Arc<Self>) {
+    /// A panic while one object is reconciled must not keep the others from being reconciled.
+    fn count_panic(&self, reconcile: &Result<(), JoinError>) {
+        if reconcile.is_err() {
+            self.ctx.telemetry.panicked();
+        }
+    }
+
+    /// Reconciles every object once.
+    pub async fn resync(self: &Arc<Self>) {
         let started = Instant::now();
         let keys: Vec<Key> =
             self.ctx.objects.state().iter().map(|object| key_of(&**object)).collect();
-        self.look_around().await;
+        self.refresh_snapshot().await;
         self.slots.retain(|key| {
             let is_there = self.ctx.object(key).is_some();
             if !is_there {
@@ -138,107 +189,107 @@ impl Recommender {
         });
         self.ctx.learners.retain(|key| self.ctx.object(key).is_some());
         let objects = keys.len();
-        let mut looks = Vec::new();
+        let mut reconciles = JoinSet::new();
         for key in keys {
-            // Nobody waits for a learner of somebody else, which may take longer than a pass.
-            let is_waited_for = !self.asks_others(&key);
-            if !is_waited_for && self.slots.of(&key).try_lock().is_err() {
-                continue;
-            }
             let this = self.clone();
-            let look = tokio::spawn(async move {
-                let looking = this.clone();
-                if tokio::spawn(async move { looking.look(&key).await }).await.is_err() {
-                    this.ctx.telemetry.panicked();
-                }
-            });
-            if is_waited_for {
-                looks.push(look);
+            if !self.has_external_learner(&key) {
+                reconciles.spawn(async move { this.reconcile(&key).await });
+            } else if self.slots.of(&key).try_lock().is_ok() {
+                // A resync does not wait for learners, which may take longer than the interval.
+                let mut waiting = self.waiting_for_learners.lock().expect(NOT_POISONED);
+                waiting.spawn(async move { this.reconcile(&key).await });
             }
         }
-        futures::future::join_all(looks).await;
-        self.ctx.telemetry.passed(objects, started.elapsed());
+        while let Some(reconcile) = reconciles.join_next().await {
+            self.count_panic(&reconcile);
+        }
+        let mut waiting = self.waiting_for_learners.lock().expect(NOT_POISONED);
+        while let Some(reconcile) = waiting.try_join_next() {
+            self.count_panic(&reconcile);
+        }
+        self.ctx.telemetry.resynced(objects, started.elapsed());
     }
 
-    /// Whether an object has a recommender outside of this program.
-    fn asks_others(&self, key: &Key) -> bool {
+    fn has_external_learner(&self, key: &Key) -> bool {
         let object = self.ctx.object(key);
         let object = object.as_ref().and_then(|guarded| guarded.0.as_ref().ok());
         let plan = object.and_then(|object| Plan::try_new(&object.spec).ok());
         plan.is_some_and(|plan| matches!(plan.recommender, PlanRecommender::External(..)))
     }
 
-    /// Writes down what is remembered of every object, before the program ends. Nothing is decided
-    /// from here on: nobody would remember it.
+    /// Writes the checkpoint of every object, before the process ends. From here on nothing is
+    /// decided, since no later checkpoint would contain it.
     pub async fn checkpoint_all(&self) {
-        // Whoever does not act forgets: so they are taken first.
+        // A recommender that does not act forgets its slots, so they are taken first.
         let slots = self.slots.all();
         self.ctx.stop_acting();
         let write = async |(key, slot): (Key, Arc<tokio::sync::Mutex<Slot>>)| {
             let Some(object) = self.ctx.object(&key) else { return };
-            let memory = slot.lock().await.engine.as_ref().map(|engine| memory_of(engine, now()));
-            if let (Ok(object), Some(memory)) = (&object.0, memory) {
-                self.checkpoint(object, memory).await;
+            let slot = slot.lock().await;
+            let checkpoint = slot.engine.as_ref().map(|engine| checkpoint_of(engine, now()));
+            drop(slot);
+            if let (Ok(object), Some(checkpoint)) = (&object.0, checkpoint) {
+                self.checkpoint(object, checkpoint).await;
             }
         };
-        // Little time is left, and another copy waits.
-        let at_once = self.ctx.options.concurrency;
-        stream::iter(slots).for_each_concurrent(at_once, write).await;
+        // Concurrently: little time is left, and another replica waits for the lease.
+        let concurrency = self.ctx.options.concurrency;
+        stream::iter(slots).for_each_concurrent(concurrency, write).await;
     }
 
     fn forget(&self) {
         self.slots.retain(|_| false);
-        *self.surroundings.write().expect("nobody panics while holding it") = None;
+        *self.snapshot.write().expect(NOT_POISONED) = None;
         self.ctx.telemetry.forget_all();
     }
 
-    /// Asks once for what all objects need.
-    async fn look_around(&self) {
+    /// Reads once what the reconciles of all objects need.
+    async fn refresh_snapshot(&self) {
         let objects = self.ctx.objects.state();
         let namespaces: BTreeSet<String> =
             objects.iter().map(|object| key_of(&**object).0).collect();
-        let before = self.surroundings.read().expect("nobody panics while holding it").clone();
+        let before = self.snapshot.read().expect(NOT_POISONED).clone();
         let (others, limit_ranges) =
             before.map(|before| (before.others.clone(), before.limit_ranges.clone())).unzip();
-        let surroundings = Surroundings {
+        let snapshot = ClusterSnapshot {
             usage: Usage::of(&self.ctx, &namespaces).await,
             others: OtherAutoscalers::of(&self.ctx, others.unwrap_or_default()).await,
-            // A server that does not answer has deleted none.
+            // No answer does not mean that they were deleted.
             limit_ranges: match (limit_ranges_of(&self.ctx).await, limit_ranges) {
                 (Err(_), Some(Ok(before))) => Ok(before),
-                (asked, _) => asked,
+                (listed, _) => listed,
             },
             namespaces,
         };
-        *self.surroundings.write().expect("nobody panics while holding it") =
-            Some(Arc::new(surroundings));
+        *self.snapshot.write().expect(NOT_POISONED) = Some(Arc::new(snapshot));
     }
 
-    /// What is known around an object. The first object of a namespace is not looked at with
-    /// what was asked before it: use would seem to be silent.
-    async fn surroundings_of(&self, (namespace, _): &Key) -> Option<Arc<Surroundings>> {
-        let known = || self.surroundings.read().expect("nobody panics while holding it").clone();
-        // The first pass looks at everything.
-        let is_known = |around: &Arc<Surroundings>| around.namespaces.contains(namespace);
-        let around = known()?;
-        if is_known(&around) {
-            return Some(around);
+    /// The snapshot for an object; none before the first resync, which reconciles all objects. It
+    /// is refreshed for the first object of a namespace, whose usage it does not contain.
+    async fn snapshot_for(&self, (namespace, _): &Key) -> Option<Arc<ClusterSnapshot>> {
+        let latest = || self.snapshot.read().expect(NOT_POISONED).clone();
+        let contains_namespace =
+            |snapshot: &Arc<ClusterSnapshot>| snapshot.namespaces.contains(namespace);
+        let snapshot = latest()?;
+        if contains_namespace(&snapshot) {
+            return Some(snapshot);
         }
-        let _turn = self.looking_around.lock().await;
-        if !known().as_ref().is_some_and(is_known) {
-            self.look_around().await;
+        let _refreshing = self.refreshing.lock().await;
+        if !latest().as_ref().is_some_and(contains_namespace) {
+            self.refresh_snapshot().await;
         }
-        known()
+        latest()
     }
 
-    async fn look(&self, key: &Key) {
-        if tokio::time::timeout(MOST_TIME, self.look_at(key)).await.is_err() {
-            self.ctx.telemetry.server_silent("look", MOST_TIME);
+    async fn reconcile(&self, key: &Key) {
+        let reconcile = self.reconcile_object(key);
+        if tokio::time::timeout(MAX_RECONCILE_TIME, reconcile).await.is_err() {
+            self.ctx.telemetry.server_timed_out("reconcile", MAX_RECONCILE_TIME);
         }
     }
 
-    async fn look_at(&self, key: &Key) {
-        let Some(surroundings) = self.surroundings_of(key).await else { return };
+    async fn reconcile_object(&self, key: &Key) {
+        let Some(snapshot) = self.snapshot_for(key).await else { return };
         let slot = self.slots.of(key);
         let mut slot = slot.lock().await;
         let Some(guarded) = self.ctx.object(key) else { return };
@@ -246,7 +297,7 @@ impl Recommender {
             return;
         }
         let outage = self.ctx.telemetry.outage().filter(|outage| is_recent(outage.ended));
-        let about = |previous| About {
+        let builder = |previous| StatusBuilder {
             generation: guarded.meta().generation,
             previous,
             now: now(),
@@ -254,131 +305,136 @@ impl Recommender {
         };
         let plan = guarded.0.as_ref().ok().map(|object| Plan::try_new(&object.spec));
         let answers = match &plan {
-            Some(Ok(plan)) if plan.mode != Mode::Off => Some(ask(&self.ctx, plan).await),
-            _ => None,
+            Some(Ok(plan)) if plan.mode != Mode::Off => ask_all(&self.ctx, plan).await,
+            _ => Answers::default(),
         };
-        let mut turn = Some(self.turn().await);
+        let mut permit = self.ctx.api_permit().await;
         let started = Instant::now();
         match &guarded.0 {
             Ok(object) => {
-                let plan = plan.expect("it was read");
                 let previous = object.status.clone().unwrap_or_default();
-                let about = about(&previous);
-                let asked = (plan, answers, &mut turn);
-                let recommended =
-                    self.recommend(object, asked, &surroundings, &mut slot, about.now).await;
-                let status = match recommended {
-                    Ok(news) => {
-                        about.recommended(&news.plan, &news.standing, &news.inputs, &news.outcome)
+                let builder = builder(&previous);
+                let recommended = match plan.expect("an object that can be read has a spec") {
+                    Ok(plan) => {
+                        let snapshot = &snapshot;
+                        let request = Request { object, plan, answers, snapshot, now: builder.now };
+                        self.recommend(request, &mut slot, &mut permit).await
                     }
-                    Err(refused) => about.refused(&refused),
+                    Err(error) => {
+                        Err(Refused::new(ConditionReason::InvalidSpec, error.to_string()))
+                    }
                 };
-                self.ctx.telemetry.looked_at(key, object, &status);
-                self.write(object, &mut slot, status, about.now).await;
-                self.tell_of_outage(object, &mut slot, outage).await;
+                let status = match recommended {
+                    Ok(Recommended { plan, target, inputs, outcome }) => {
+                        builder.recommended(&plan, &target, &inputs, &outcome)
+                    }
+                    Err(refused) => builder.refused(&refused),
+                };
+                self.ctx.telemetry.recommended(key, object, &status);
+                self.write(object, &mut slot, status, builder.now).await;
+                self.publish_outage(object, &mut slot, outage).await;
             }
             Err(invalid) => {
                 let previous = MultidimPodAutoscalerStatus::default();
-                let about = about(&previous);
+                let builder = builder(&previous);
                 let refused = Refused::new(ConditionReason::InvalidSpec, invalid.error.clone());
-                let status = about.refused(&refused);
-                if slot.written.as_ref().is_none_or(|(written, _)| !says_the_same(written, &status))
-                {
+                let status = builder.refused(&refused);
+                let written = slot.written.as_ref();
+                if written.is_none_or(|(written, _)| !have_same_conditions(written, &status)) {
                     self.ctx.write_status(key, FIELD_MANAGER, &status).await;
-                    self.show_conditions(key, &status);
-                    slot.written = Some((status, about.now));
+                    self.export_conditions(key, &status);
+                    slot.written = Some((status, builder.now));
                 }
             }
         }
         self.ctx.telemetry.reconciled(started.elapsed());
     }
 
-    async fn recommend<'a>(
-        &'a self,
-        object: &MultidimPodAutoscaler,
-        (plan, answers, turn): (
-            Result<Plan, PlanError>,
-            Option<Answers>,
-            &mut Option<SemaphorePermit<'a>>,
-        ),
-        surroundings: &Surroundings,
+    async fn recommend(
+        &self,
+        request: Request<'_>,
         slot: &mut Slot,
-        now: SimTime,
-    ) -> Result<News, Refused> {
-        let plan =
-            plan.map_err(|error| Refused::new(ConditionReason::InvalidSpec, error.to_string()))?;
-        let standing = standing(&self.ctx, &surroundings.others, object, &plan).await?;
+        permit: &mut ApiPermit<'_>,
+    ) -> Result<Recommended, Refused> {
+        let Request { object, plan, answers, snapshot, now } = request;
+        let target = resolve_target(&self.ctx, &snapshot.others, object, &plan).await?;
         let namespace = object.namespace().unwrap_or_default();
-        let confines = match &surroundings.limit_ranges {
-            Ok(ranges) => ranges.confines(&namespace, &standing.pods),
+        let resource_limits = match &snapshot.limit_ranges {
+            Ok(ranges) => ranges.limits(&namespace, &target.pods),
             Err(why) if matches!(plan.mode, Mode::Auto | Mode::Canary) => {
                 let message =
-                    format!("LimitRanges cannot be listed, and pods might be refused: {why}");
+                    format!("LimitRanges cannot be listed, and they might reject pods: {why}");
                 return Err(Refused::new(ConditionReason::ServerUnavailable, message));
             }
             Err(_) => BTreeMap::new(),
         };
         self.prepare(object, &plan, slot).await?;
-        let oom_kills = slot.oom_kills.count(&standing.pods, now);
-        let inputs = gather(
-            &self.ctx,
-            (&namespace, &standing.scaled),
-            &standing.pods,
-            &surroundings.usage,
-            answers.unwrap_or_default(),
-            (oom_kills, now),
-        );
+        let measurements = Measurements {
+            namespace: &namespace,
+            target: &target,
+            usage: &snapshot.usage,
+            answers,
+            oom_kills: slot.oom_kills.count(&target.pods, now),
+            now,
+        };
+        let inputs = measurements.inputs(self.ctx.options.interval);
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
-        engine.confine(confines);
-        let learns = !matches!(plan.recommender, PlanRecommender::Joint | PlanRecommender::HpaVpa);
-        let advice = match engine.show(&inputs).filter(|_| learns) {
-            Some(moment) => {
-                // Nobody else waits for this object's learner.
-                *turn = None;
-                let file = &mut slot.policy_file;
-                let advice = self.advice(object, &plan, file, moment, now).await;
-                *turn = Some(self.turn().await);
-                advice
+        engine.confine(resource_limits);
+        let advice = match &plan.recommender {
+            PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
+            PlanRecommender::Policy(at) => {
+                if slot.policy_file.as_ref().is_none_or(|file| file.at() != at) {
+                    slot.policy_file = Some(PolicyFile::new(at.clone()));
+                }
+                let file = slot.policy_file.as_mut().expect("it was made above");
+                file.refresh(&self.ctx.client, &namespace, now).await;
+                Some(file.advice())
             }
-            None => None,
+            // Only an external learner needs the transition.
+            PlanRecommender::External(actions, timeout) => match engine.show(&inputs) {
+                Some(transition) => {
+                    let advice = self.ask_learner(object, *actions, *timeout, transition);
+                    // Other objects do not wait for this one's learner.
+                    Some(permit.released_during(advice).await)
+                }
+                None => None,
+            },
         };
         let outcome = engine.recommend(&inputs, pause, advice.as_ref()).ok_or_else(|| {
             let message = format!("{:?} has no pods to learn from yet", plan.target.name);
             Refused::new(ConditionReason::NoPods, message)
         })?;
         let interval = self.ctx.options.checkpoint_interval;
-        // The first look has nothing to lose. Each object has its own moment of the interval, or
-        // thousands would be written at once.
-        let last = *slot.checkpointed_at.get_or_insert_with(|| earlier(now, interval, object));
-        if now.saturating_since(last).seconds() >= interval.as_secs_f64() {
-            slot.checkpointed_at = Some(now);
-            let memory = memory_of(engine, now);
-            self.checkpoint(object, memory).await;
+        // There is nothing to lose at the first reconcile. Each object has its own offset in the
+        // interval, or thousands of checkpoints would be written at once.
+        let last = slot.checkpointed_at.get_or_insert_with(|| earlier(now, interval, object));
+        if now.saturating_since(*last).seconds() >= interval.as_secs_f64() {
+            *last = now;
+            self.checkpoint(object, checkpoint_of(engine, now)).await;
         }
-        Ok(News { plan, standing, inputs, outcome })
+        Ok(Recommended { plan, target, inputs, outcome })
     }
 
-    /// Makes the engine of a plan: of a new version of the object it remembers what the one
-    /// before did, of an object not seen before what the checkpoint says.
+    /// Makes the engine of a plan. For a new generation of the object it takes over the state of
+    /// the engine before, for a new object that of the checkpoint.
     async fn prepare(
         &self,
         object: &MultidimPodAutoscaler,
         plan: &Plan,
         slot: &mut Slot,
     ) -> Result<(), Refused> {
-        let of = Some((object.uid(), object.meta().generation));
-        if slot.of == of && slot.engine.is_some() {
+        let version = Some((object.uid(), object.meta().generation));
+        if slot.version == version && slot.engine.is_some() {
             return Ok(());
         }
         let unavailable = |why: String| Refused::new(ConditionReason::RecommenderUnavailable, why);
         let mut engine = Engine::new(plan.clone(), self.ctx.options.trust)
             .map_err(|error| unavailable(error.to_string()))?;
-        // Taken out first: an engine is not looked at by two, and does not wait for servers.
         let before = slot.engine.take();
-        let is_same = slot.of.as_ref().is_some_and(|(uid, _)| *uid == object.uid());
+        let is_same = slot.version.as_ref().is_some_and(|(uid, _)| *uid == object.uid());
         let memory = match before.filter(|_| is_same) {
-            Some(before) => is_of(plan, before.plan().recommender.name(), &before.plan().target)
+            Some(before) => fits(plan, before.plan().recommender.name(), &before.plan().target)
                 .then(|| {
                     let mut memory = Snapshot::default();
                     before.save("engine", &mut memory);
@@ -389,58 +445,37 @@ impl Recommender {
         if let Some(memory) = memory
             && let Err(error) = engine.load("engine", &memory)
         {
-            // What was remembered no longer fits: better to begin anew than not at all.
-            let note = format!("what was remembered cannot be read, beginning anew: {error}");
-            self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+            let note = format!("the history does not fit and is discarded: {error}");
+            self.ctx.publish_event(object, true, event_reason::CHECKPOINT_UNREADABLE, &note).await;
             engine = Engine::new(plan.clone(), self.ctx.options.trust)
                 .map_err(|error| unavailable(error.to_string()))?;
         }
         slot.engine = Some(engine);
-        slot.of = of;
+        slot.version = version;
         Ok(())
     }
 
-    /// Who has one may ask the API server.
-    async fn turn(&self) -> SemaphorePermit<'_> {
-        self.ctx.turns.acquire().await.expect("it is never closed")
-    }
-
-    /// What a recommender that learns says of a moment; none for those that do not.
-    async fn advice(
+    async fn ask_learner(
         &self,
         object: &MultidimPodAutoscaler,
-        plan: &Plan,
-        policy_file: &mut Option<PolicyFile>,
-        moment: Moment,
-        now: SimTime,
-    ) -> Option<Advice> {
-        match &plan.recommender {
-            PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
-            PlanRecommender::Policy(at) => {
-                if policy_file.as_ref().is_none_or(|file| file.at() != at) {
-                    *policy_file = Some(PolicyFile::new(at.clone()));
-                }
-                let file = policy_file.as_mut().expect("it was made above");
-                let namespace = object.namespace().unwrap_or_default();
-                file.refresh(&self.ctx.client, &namespace, now).await;
-                Some(file.advise(&moment.state))
-            }
-            PlanRecommender::External(actions, timeout) => {
-                let patience = std::time::Duration::from_nanos(timeout.nanos());
-                match self.ctx.learners.desk(&key_of(object), *actions, patience) {
-                    Ok(desk) => Some(desk.ask(moment, *timeout).await),
-                    Err(nobody) => Some(Advice::Unavailable { why: nobody.to_string() }),
-                }
-            }
+        actions: LearnerActions,
+        timeout: SimDuration,
+        transition: Transition,
+    ) -> Advice {
+        let patience = std::time::Duration::from_nanos(timeout.nanos());
+        match self.ctx.learners.desk(&key_of(object), actions, patience) {
+            Ok(session) => session.ask(transition, timeout).await,
+            Err(no_session) => Advice::Unavailable { why: no_session.to_string() },
         }
     }
 
     async fn pause(&self, object: &MultidimPodAutoscaler) -> Option<Pause> {
         let value = object.annotations().get(PAUSE_ANNOTATION)?;
-        match Pause::read(value) {
+        match read_pause(value) {
             Ok(pause) => Some(pause),
             Err(unknown) => {
-                self.ctx.tell(object, true, "UnknownPause", &unknown.to_string()).await;
+                let note = unknown.to_string();
+                self.ctx.publish_event(object, true, event_reason::UNKNOWN_PAUSE, &note).await;
                 Some(Pause::All)
             }
         }
@@ -454,28 +489,28 @@ impl Recommender {
         now: SimTime,
     ) {
         let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
-        // Somebody else wrote into it: the updater must not go on acting on that.
+        // Another client changed it: the updater must not act on that.
         let is_foreign = |written: &MultidimPodAutoscalerStatus, at: SimTime| {
             let is_seen = now.saturating_since(at) >= SEEN_AFTER;
             let seen = object.status.as_ref();
             is_seen && seen.is_some_and(|seen| acted_on(seen) != acted_on(written))
         };
-        let is_news = slot.written.as_ref().is_none_or(|(written, at)| {
+        let is_due = slot.written.as_ref().is_none_or(|(written, at)| {
             is_old(*at)
                 || is_foreign(written, *at)
                 || without_times(written) != without_times(&status)
         });
-        if !is_news || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
+        if !is_due || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
             return;
         }
         let previous = slot.written.take().map(|(written, _)| written);
         let previous = previous.or_else(|| object.status.clone()).unwrap_or_default();
-        self.tell_of_conditions(object, &previous, &status).await;
+        self.publish_conditions(object, &previous, &status).await;
         slot.written = Some((status, now));
     }
 
-    /// Conditions as metrics. One that nobody tells of has none.
-    fn show_conditions(&self, key: &Key, status: &MultidimPodAutoscalerStatus) {
+    /// Exports conditions as metrics; a condition that is absent from the status has none.
+    fn export_conditions(&self, key: &Key, status: &MultidimPodAutoscalerStatus) {
         for kind in ConditionType::ALL {
             let name = kind.to_string();
             let condition = status.conditions.iter().find(|condition| condition.type_ == name);
@@ -483,57 +518,51 @@ impl Recommender {
         }
     }
 
-    /// An event for every condition that turned or has another reason.
-    async fn tell_of_conditions(
+    /// Publishes an event for every condition whose status or reason changed.
+    async fn publish_conditions(
         &self,
         object: &MultidimPodAutoscaler,
         previous: &MultidimPodAutoscalerStatus,
         status: &MultidimPodAutoscalerStatus,
     ) {
-        self.show_conditions(&key_of(object), status);
+        self.export_conditions(&key_of(object), status);
         for condition in &status.conditions {
             let before = previous.conditions.iter().find(|before| before.type_ == condition.type_);
-            let turned = before.is_none_or(|before| {
+            let has_changed = before.is_none_or(|before| {
                 before.status != condition.status || before.reason != condition.reason
             });
-            if turned {
-                self.ctx.telemetry.condition_turned(condition);
+            if has_changed {
+                self.ctx.telemetry.condition_changed(condition);
             }
-            // To be limited is everyday life, of which only a change taken back is worth a word;
-            // a mode is what people chose.
-            let is_everyday = condition.type_ == ConditionType::Unlimited.to_string()
-                && condition.reason != ConditionReason::Reverted.to_string()
-                || condition.reason == ConditionReason::NotInMode.to_string();
-            let is_good_from_the_start = before.is_none()
-                && condition.status != "False"
-                && condition.reason != ConditionReason::RecommenderUnavailable.to_string();
-            if turned && !is_everyday && !is_good_from_the_start {
+            if has_changed && is_worth_an_event(before, condition) {
                 let note = format!("{}: {}", condition.type_, condition.message);
-                let stands_in = condition.type_ == ConditionType::Ready.to_string()
+                let is_substituted = condition.type_ == ConditionType::Ready.to_string()
                     && condition.reason != ConditionReason::AsPlanned.to_string();
-                let is_warning = condition.status == "False" || stands_in;
-                self.ctx.tell(object, is_warning, &condition.reason, &note).await;
+                let is_warning = is_problem(condition) || is_substituted;
+                self.ctx.publish_event(object, is_warning, &condition.reason, &note).await;
             }
         }
     }
 
-    /// While the API server is away nobody can be told of it; afterwards everybody is.
-    async fn tell_of_outage(
+    /// Publishes an event about an outage of the API server after it, since none can be written
+    /// during it.
+    async fn publish_outage(
         &self,
         object: &MultidimPodAutoscaler,
         slot: &mut Slot,
         outage: Option<Outage>,
     ) {
-        let Some(outage) = outage.filter(|outage| slot.told.as_ref() != Some(outage)) else {
+        let Some(outage) = outage.filter(|outage| slot.published_outage.as_ref() != Some(outage))
+        else {
             return;
         };
-        slot.told = Some(outage);
+        slot.published_outage = Some(outage);
         let note = format!(
             "the API server did not answer for {}s: nothing was changed meanwhile",
             outage.lasted.as_secs()
         );
         let reason = ConditionReason::ServerUnavailable.to_string();
-        self.ctx.tell(object, true, &reason, &note).await;
+        self.ctx.publish_event(object, true, &reason, &note).await;
     }
 
     async fn checkpoint(
@@ -545,15 +574,15 @@ impl Recommender {
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
         let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
-        // It goes with its object. It does not hold the object up: that would take the right to
-        // change finalizers on clusters that check it.
+        // It is deleted with its object, but does not block the deletion: on clusters that check
+        // owner references, that needs the right to update finalizers.
         let owner: Option<OwnerReference> = object.owner_ref(&());
         checkpoint.metadata = ObjectMeta {
             name: Some(object.name_any()),
             owner_references: owner.map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };
-        // Whoever leads now has its own.
+        // Another replica that leads by now writes its own.
         if !self.ctx.leads.is_held() {
             return;
         }
@@ -577,51 +606,55 @@ impl Recommender {
             Ok(None) => return Ok(None),
             Err(error) => {
                 self.ctx.telemetry.server_error("checkpoint", &error);
-                // The answer is no, and will be next time: the object works without its past.
+                // The same error would follow at every retry: the object starts without history.
                 let is_final = matches!(&error, kube::Error::SerdeError(_))
                     || matches!(&error, kube::Error::Api(no) if (400..429).contains(&no.code));
                 if is_final {
-                    let note = format!("the checkpoint cannot be read, beginning anew: {error}");
-                    self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+                    let note = format!("the checkpoint cannot be read and is ignored: {error}");
+                    self.ctx
+                        .publish_event(object, true, event_reason::CHECKPOINT_UNREADABLE, &note)
+                        .await;
                     return Ok(None);
                 }
-                // Beginning anew would soon write over what is remembered: better to ask again.
-                let message = format!("what was remembered cannot be read now: {error}");
+                // Starting without history would soon overwrite the checkpoint: retry instead.
+                let message = format!("the checkpoint cannot be read now: {error}");
                 return Err(Refused::new(ConditionReason::ServerUnavailable, message));
             }
         };
-        // One of an object of the same name that is gone is not ours.
+        // It may belong to a deleted object of the same name.
         let is_ours =
             found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
         let target = found.spec.scale_target_ref.as_ref().unwrap_or(&plan.target);
-        if !is_ours || !is_of(plan, &found.spec.recommender, target) {
+        if !is_ours || !fits(plan, &found.spec.recommender, target) {
             return Ok(None);
         }
         match from_text(&found.spec.memory) {
             Ok(memory) => Ok(Some(memory)),
             Err(error) => {
-                let note = format!("the checkpoint cannot be read, beginning anew: {error}");
-                self.ctx.tell(object, true, "CheckpointUnreadable", &note).await;
+                let note = format!("the checkpoint cannot be read and is ignored: {error}");
+                self.ctx
+                    .publish_event(object, true, event_reason::CHECKPOINT_UNREADABLE, &note)
+                    .await;
                 Ok(None)
             }
         }
     }
 }
 
-/// The LimitRanges that there are, or why they cannot be listed.
+/// All LimitRanges, or why they cannot be listed.
 async fn limit_ranges_of(ctx: &Context) -> Result<Arc<LimitRanges>, String> {
     let api = all_of::<LimitRange>(&ctx.client, ctx.options.only_namespace.as_deref());
     let list = list_all(ctx, &api, "list limit ranges").await?;
     Ok(Arc::new(LimitRanges::new(list)))
 }
 
-/// Whether what a recommender remembers of a workload is of this plan. What one workload uses says
-/// nothing of another.
-fn is_of(plan: &Plan, recommender: &str, target: &ScaleTargetRef) -> bool {
+/// Whether the state of a recommender for a workload fits a plan. The usage of one workload says
+/// nothing about another.
+fn fits(plan: &Plan, recommender: &str, target: &ScaleTargetRef) -> bool {
     recommender == plan.recommender.name() && *target == plan.target
 }
 
-/// A moment of the interval before now, another one for each object.
+/// A time within the interval before now, with an offset that is fixed for each object.
 fn earlier(now: SimTime, interval: Duration, object: &MultidimPodAutoscaler) -> SimTime {
     let mut hasher = DefaultHasher::new();
     object.uid().hash(&mut hasher);
@@ -630,11 +663,10 @@ fn earlier(now: SimTime, interval: Duration, object: &MultidimPodAutoscaler) -> 
 }
 
 fn is_recent(at: Timestamp) -> bool {
-    Timestamp::now().duration_since(at) < TOLD_FOR
+    Timestamp::now().duration_since(at) < OUTAGE_SHOWN_FOR
 }
 
-/// What an engine remembers, to be written down.
-fn memory_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
+fn checkpoint_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
     let mut memory = Snapshot::default();
     engine.save("engine", &mut memory);
     MultidimPodAutoscalerCheckpointSpec {
@@ -645,23 +677,33 @@ fn memory_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSp
     }
 }
 
-/// What a look at an object brought.
-struct News {
-    plan: Plan,
-    standing: Standing,
-    inputs: crate::recommend::Inputs,
-    outcome: Outcome,
+/// Whether the status of a condition means a problem.
+fn is_problem(condition: &Condition) -> bool {
+    let is_limit = condition.type_ == ConditionType::ScalingLimited.to_string();
+    condition.status == if is_limit { "True" } else { "False" }
 }
 
-/// Whether two statuses have the same conditions, since whenever that is.
-fn says_the_same(a: &MultidimPodAutoscalerStatus, b: &MultidimPodAutoscalerStatus) -> bool {
-    let said = |status: &MultidimPodAutoscalerStatus| {
-        let words = |one: &Condition| {
+/// Whether a condition that changed deserves an event.
+fn is_worth_an_event(before: Option<&Condition>, condition: &Condition) -> bool {
+    let has = |reason: ConditionReason| condition.reason == reason.to_string();
+    // Limits are normal operation, except for a rollback; the mode is what the user chose.
+    let is_normal = condition.type_ == ConditionType::ScalingLimited.to_string()
+        && !has(ConditionReason::RolledBack)
+        || has(ConditionReason::NotInMode);
+    let is_good_from_the_start =
+        before.is_none() && !is_problem(condition) && !has(ConditionReason::RecommenderUnavailable);
+    !is_normal && !is_good_from_the_start
+}
+
+/// Whether two statuses have the same conditions, apart from times.
+fn have_same_conditions(a: &MultidimPodAutoscalerStatus, b: &MultidimPodAutoscalerStatus) -> bool {
+    let conditions = |status: &MultidimPodAutoscalerStatus| {
+        let texts = |one: &Condition| {
             (one.type_.clone(), one.status.clone(), one.reason.clone(), one.message.clone())
         };
-        status.conditions.iter().map(words).collect::<Vec<_>>()
+        status.conditions.iter().map(texts).collect::<Vec<_>>()
     };
-    said(a) == said(b)
+    conditions(a) == conditions(b)
 }
 
 /// What the updater and the webhook act on.
@@ -670,7 +712,7 @@ fn acted_on(status: &MultidimPodAutoscalerStatus) -> impl PartialEq + '_ {
     (replicas, &status.recommendation, &status.selector)
 }
 
-/// A status without the times and figures that change with every look.
+/// A status without the times and figures that change at every reconcile.
 fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerStatus {
     let mut status = status.clone();
     status.recommended_at = None;
@@ -691,7 +733,47 @@ fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerS
     status
 }
 
-/// Words tell of seconds that remain and of use that varies: only other words are news.
+/// Messages contain remaining seconds and measured figures: only other words are a change.
 fn without_digits(text: &mut String) {
     text.retain(|c| !c.is_ascii_digit());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(kind: ConditionType, status: &str, reason: ConditionReason) -> Condition {
+        Condition {
+            last_transition_time: time(SimTime::ZERO),
+            message: String::new(),
+            observed_generation: None,
+            reason: reason.to_string(),
+            status: status.to_owned(),
+            type_: kind.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_rollback_is_a_warning_and_other_limits_are_no_event() {
+        use ConditionReason::{AsPlanned, Limited, RolledBack};
+        let limited =
+            |status: &str, reason| condition(ConditionType::ScalingLimited, status, reason);
+        let free = limited("False", AsPlanned);
+        let rolled_back = limited("True", RolledBack);
+        assert!(is_worth_an_event(Some(&free), &rolled_back));
+        assert!(is_problem(&rolled_back));
+        assert!(!is_worth_an_event(Some(&free), &limited("True", Limited)));
+        assert!(!is_problem(&free));
+    }
+
+    #[test]
+    fn what_is_good_from_the_start_is_no_event() {
+        use ConditionReason::{AsPlanned, SloViolated};
+        let met = condition(ConditionType::SloMet, "True", AsPlanned);
+        let violated = condition(ConditionType::SloMet, "False", SloViolated);
+        assert!(!is_worth_an_event(None, &met));
+        assert!(is_worth_an_event(None, &violated));
+        assert!(is_worth_an_event(Some(&violated), &met));
+        assert!(is_problem(&violated) && !is_problem(&met));
+    }
 }

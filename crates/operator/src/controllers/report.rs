@@ -1,47 +1,46 @@
-//! What an outcome looks like in the status of its object. No clock, no network.
+//! Builds the status of an object from a recommendation. No clock, no network.
 
 use homeostat_core::{Bytes, Millicores, SimTime};
-use homeostat_decide::Allocation;
+use homeostat_decide::{Allocation, MetricsTrust};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
-use super::standing::{Refused, Standing};
+use super::resolved_target::{Refused, ResolvedTarget};
 use crate::api::{
     Acting, Alternatives, ConditionReason, ConditionType, ContainerRecommendation, DecisionRecord,
     Goal, MeasuredMetric, MultidimPodAutoscalerStatus, Plan, PodAllocation, Recommendation,
     ResourceAmounts, Summary, cpu_quantity, memory_quantity,
 };
-use crate::measure::{Problem, Reading, Source, Trust};
+use crate::measure::{Problem, Reading, Source};
 use crate::recommend::{Inputs, Outcome, PodInputs};
 use crate::telemetry::Outage;
 use crate::update::tolerated;
 
-/// Decisions that are kept.
-const DECISIONS: usize = 10;
+/// Decisions in a status.
+const MAX_DECISIONS: usize = 10;
 
-/// What a report is about.
-pub(super) struct About<'a> {
+/// Builds the status of one object at one time.
+pub(super) struct StatusBuilder<'a> {
     pub(super) generation: Option<i64>,
     pub(super) previous: &'a MultidimPodAutoscalerStatus,
     pub(super) now: SimTime,
-    /// When the API server was away, if that was lately.
+    /// A recent outage of the API server.
     pub(super) outage: Option<Outage>,
 }
 
-/// A time as the API writes it, to the second.
+/// A time as the API server writes it, in whole seconds.
 pub(super) fn time(at: SimTime) -> Time {
     let seconds = i64::try_from(at.nanos() / 1_000_000_000).unwrap_or(i64::MAX);
     Time(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX))
 }
 
-/// A time of the API as ours.
 pub(super) fn sim_time(at: &Time) -> SimTime {
     SimTime::from_nanos(u64::try_from(at.0.as_nanosecond()).unwrap_or(0))
 }
 
-impl About<'_> {
-    /// The status of an object that cannot be worked on: nothing stays that somebody might
-    /// carry out.
+impl StatusBuilder<'_> {
+    /// The status of an object without a recommendation: it contains nothing that the updater could
+    /// apply.
     pub(super) fn refused(&self, refused: &Refused) -> MultidimPodAutoscalerStatus {
         let status = MultidimPodAutoscalerStatus {
             observed_generation: self.generation,
@@ -52,15 +51,15 @@ impl About<'_> {
             ],
             ..MultidimPodAutoscalerStatus::default()
         };
-        // Pods that start meanwhile still get their size, unless it was for another target.
+        // The webhook still sizes new pods, unless the recommendation was for another target.
         let is_silent = refused.reason == ConditionReason::ServerUnavailable;
         let is_of_this_spec = self.previous.observed_generation == self.generation;
-        if refused.reason.is_of_a_moment() && (is_silent || is_of_this_spec) {
+        if refused.reason.is_temporary() && (is_silent || is_of_this_spec) {
             let previous = self.previous.clone();
             let mut conditions = status.conditions;
-            // Whether the size has proved itself stays known.
-            let kept = ConditionType::ObjectiveKept.to_string();
-            conditions.extend(previous.conditions.into_iter().filter(|one| one.type_ == kept));
+            // Canaries of the recommended size are judged by it.
+            let slo_met = ConditionType::SloMet.to_string();
+            conditions.extend(previous.conditions.into_iter().filter(|one| one.type_ == slo_met));
             return MultidimPodAutoscalerStatus {
                 recommended_at: previous.recommended_at,
                 selector: previous.selector,
@@ -78,17 +77,17 @@ impl About<'_> {
     pub(super) fn recommended(
         &self,
         plan: &Plan,
-        standing: &Standing,
+        target: &ResolvedTarget,
         inputs: &Inputs,
         outcome: &Outcome,
     ) -> MultidimPodAutoscalerStatus {
-        let applied = &outcome.decision.applied;
+        let applied = outcome.decision.applied();
         MultidimPodAutoscalerStatus {
             observed_generation: self.generation,
-            summary: Some(summary(&outcome.decision.from, applied)),
+            summary: Some(summary(outcome.decision.from(), applied)),
             recommended_at: Some(time(self.now)),
-            selector: Some(standing.scaled.selector.clone()),
-            current_replicas: Some(standing.scaled.replicas),
+            selector: Some(target.scaled.selector.clone()),
+            current_replicas: Some(target.scaled.replicas),
             desired_replicas: Some(applied.replicas),
             recommendation: Some(recommendation(plan, outcome)),
             alternatives: Some(alternatives(outcome)),
@@ -105,59 +104,59 @@ impl About<'_> {
             None => (ConditionReason::AsPlanned, format!("{name} recommends")),
             Some(absence) => (absence.reason, format!("{name}: {}", absence.words)),
         };
+        for deprecated in &plan.deprecated {
+            message.push_str(&format!("; {deprecated}"));
+        }
         if let Some(Outage { ended, lasted }) = self.outage {
             let (seconds, ended) = (lasted.as_secs(), ended.strftime("%H:%M:%S"));
-            let words = format!("; the API server did not answer for {seconds}s until {ended} UTC");
-            message.push_str(&words);
+            let outage =
+                format!("; the API server did not answer for {seconds}s until {ended} UTC");
+            message.push_str(&outage);
         }
         let ready = self.condition(ConditionType::Ready, Some(true), reason, &message);
         let metrics = self.metrics_fresh(outcome);
-        let unlimited = if outcome.is_limited {
-            let words = outcome.reasons.join("; ");
+        let limited = ConditionType::ScalingLimited;
+        let limited = if outcome.is_limited {
             let reason = if outcome.is_reverted {
-                ConditionReason::Reverted
+                ConditionReason::RolledBack
             } else {
                 ConditionReason::Limited
             };
-            self.condition(ConditionType::Unlimited, Some(false), reason, &words)
+            self.condition(limited, Some(true), reason, &outcome.reasons.join("; "))
         } else {
-            let reason = ConditionReason::AsPlanned;
-            let message = "no guardrail stands in the way";
-            self.condition(ConditionType::Unlimited, Some(true), reason, message)
+            let message = "no guardrail limits the recommendation";
+            self.condition(limited, Some(false), ConditionReason::AsPlanned, message)
         };
-        let kept = ConditionType::ObjectiveKept;
-        let objective = match (plan.goal.is_some(), outcome.is_kept) {
-            (true, None) if outcome.is_reached == Some(false) => {
-                let message =
-                    "it is not reached, and pods have little to do: too few requests come";
-                self.condition(kept, None, ConditionReason::FewRequests, message)
-            }
-            (false, _) => {
-                let message = "spec.goals.slo is not set: use alone decides";
-                self.condition(kept, None, ConditionReason::NoObjective, message)
-            }
-            (true, None) => {
-                let message = "the objective is not measured now";
-                self.condition(kept, None, ConditionReason::MetricsMissing, message)
-            }
-            (true, Some(true)) => {
-                self.condition(kept, Some(true), ConditionReason::AsPlanned, "it is kept")
-            }
-            (true, Some(false)) => {
-                self.condition(kept, Some(false), ConditionReason::ObjectiveBroken, "it is broken")
-            }
-        };
-        vec![ready, metrics, unlimited, self.acting(), objective]
+        vec![ready, metrics, limited, self.acting(), self.slo_met(plan, outcome)]
     }
 
-    /// What the updater says of itself. Servers of old take a list of conditions as one piece:
-    /// it has one writer.
+    fn slo_met(&self, plan: &Plan, outcome: &Outcome) -> Condition {
+        let (status, reason, message) = match (plan.goal.is_some(), outcome.is_kept) {
+            (true, None) if outcome.is_reached == Some(false) => (
+                None,
+                ConditionReason::FewRequests,
+                "the throughput is not reached and usage is low: too few requests arrive",
+            ),
+            (false, _) => {
+                (None, ConditionReason::NoSlo, "spec.goals.slo is not set: usage alone decides")
+            }
+            (true, None) => (None, ConditionReason::MetricsMissing, "the SLO is not measured now"),
+            (true, Some(true)) => (Some(true), ConditionReason::AsPlanned, "the SLO is met"),
+            (true, Some(false)) => {
+                (Some(false), ConditionReason::SloViolated, "the SLO is violated")
+            }
+        };
+        self.condition(ConditionType::SloMet, status, reason, message)
+    }
+
+    /// The updater's state as a condition. The recommender writes it, because old API servers treat
+    /// a list of conditions as one field with one owner.
     fn acting(&self) -> Condition {
         let kind = ConditionType::Acting;
         let acting = self.previous.rollout.as_ref().and_then(|rollout| rollout.acting.as_ref());
         match acting {
             None => {
-                let message = "the updater has not looked at it yet";
+                let message = "the updater has not processed it yet";
                 self.condition(kind, None, ConditionReason::NoRecommendation, message)
             }
             Some(Acting { is_acting, reason, message }) => {
@@ -171,11 +170,12 @@ impl About<'_> {
     fn metrics_fresh(&self, outcome: &Outcome) -> Condition {
         let verdict = &outcome.verdict;
         let Some((_, worst)) = verdict.problems.first() else {
-            let message = "every figure is fresh and makes sense";
+            let message = "all metrics are fresh and valid";
             let reason = ConditionReason::AsPlanned;
             return self.condition(ConditionType::MetricsFresh, Some(true), reason, message);
         };
-        let has_fallen_back = matches!(verdict.trust, Trust::UseOnly | Trust::Blind);
+        let has_fallen_back =
+            matches!(verdict.trust, MetricsTrust::UtilizationOnly | MetricsTrust::None);
         let reason = match worst {
             _ if has_fallen_back => ConditionReason::FallenBack,
             Problem::Unreachable { .. } | Problem::Missing { .. } | Problem::Ambiguous { .. } => {
@@ -187,17 +187,19 @@ impl About<'_> {
         };
         let problems: Vec<String> =
             verdict.problems.iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
-        let what = match verdict.trust {
-            Trust::Full => "believed all the same",
-            Trust::Hold { .. } => "everything is held as it is",
-            Trust::UseOnly => "fallen back to use alone, nothing goes down",
-            Trust::Blind => "fallen back: nothing is changed but what bounds demand",
+        let consequence = match verdict.trust {
+            MetricsTrust::Full => "still within tolerance",
+            MetricsTrust::Hold { .. } => "nothing is changed",
+            MetricsTrust::UtilizationOnly => {
+                "fallback: usage alone decides, and nothing is scaled down"
+            }
+            MetricsTrust::None => "fallback: nothing is changed except to stay within bounds",
         };
-        let message = format!("{}; {what}", problems.join("; "));
+        let message = format!("{}; {consequence}", problems.join("; "));
         self.condition(ConditionType::MetricsFresh, Some(false), reason, &message)
     }
 
-    /// A condition; the time of its last change stays while its status does.
+    /// A condition, whose transition time changes only with its status.
     pub(super) fn condition(
         &self,
         kind: ConditionType,
@@ -224,33 +226,34 @@ impl About<'_> {
         }
     }
 
-    /// The latest decision first. One that changed nothing gives way to the next.
+    /// The latest decision, and the ones before it that changed something; the latest first.
     fn decisions(&self, plan: &Plan, outcome: &Outcome) -> Vec<DecisionRecord> {
         let decision = &outcome.decision;
         let latest = DecisionRecord {
             at: time(self.now),
             recommender: plan.recommender.name().to_owned(),
-            from: pod_allocation(&decision.from),
-            proposed: pod_allocation(&decision.proposed),
-            applied: pod_allocation(&decision.applied),
+            from: pod_allocation(decision.from()),
+            proposed: pod_allocation(decision.proposed()),
+            applied: pod_allocation(decision.applied()),
             reasons: outcome.reasons.clone(),
         };
         let is_change = |record: &&DecisionRecord| record.from != record.applied;
-        let mut kept: Vec<DecisionRecord> = vec![latest];
-        kept.extend(self.previous.decisions.iter().filter(is_change).cloned());
-        // The same change that is not carried out yet, or only recommended, is one decision.
-        kept.dedup_by(|older, newer| older.from == newer.from && older.applied == newer.applied);
-        kept.truncate(DECISIONS);
-        kept
+        let mut decisions: Vec<DecisionRecord> = vec![latest];
+        decisions.extend(self.previous.decisions.iter().filter(is_change).cloned());
+        // A change that is not applied yet, or only recommended, is decided again and again.
+        decisions
+            .dedup_by(|older, newer| older.from == newer.from && older.applied == newer.applied);
+        decisions.truncate(MAX_DECISIONS);
+        decisions
     }
 }
 
 fn summary(from: &Allocation, to: &Allocation) -> Summary {
-    let both = |from: String, to: String| if from == to { from } else { format!("{from}->{to}") };
+    let change = |from: String, to: String| if from == to { from } else { format!("{from}->{to}") };
     Summary {
-        replicas: both(from.replicas.to_string(), to.replicas.to_string()),
-        cpu: both(cpu_quantity(from.cpu).0, cpu_quantity(to.cpu).0),
-        memory: both(memory_quantity(from.memory).0, memory_quantity(to.memory).0),
+        replicas: change(from.replicas.to_string(), to.replicas.to_string()),
+        cpu: change(cpu_quantity(from.cpu).0, cpu_quantity(to.cpu).0),
+        memory: change(memory_quantity(from.memory).0, memory_quantity(to.memory).0),
     }
 }
 
@@ -266,9 +269,9 @@ fn amounts((cpu, memory): (Millicores, Bytes)) -> ResourceAmounts {
     ResourceAmounts { cpu: Some(cpu_quantity(cpu)), memory: Some(memory_quantity(memory)) }
 }
 
-/// What containers should have. Of what is not sized nothing is said: whoever carries it out would
-/// hold pods to what they had when their template said something else. Nor of what they do not
-/// request, as long as nobody knows what they need.
+/// The recommended sizes of containers. It leaves out resources that are not controlled, since the
+/// updater would otherwise keep pods at an old size after a change of their template, and resources
+/// that containers do not request as long as their need is unknown.
 fn recommendation(plan: &Plan, outcome: &Outcome) -> Recommendation {
     let recommend = |(name, &target): (&String, &(Millicores, Bytes))| {
         let sized = plan.container(name);
@@ -303,7 +306,7 @@ fn alternatives(outcome: &Outcome) -> Alternatives {
     }
 }
 
-/// What was measured, where and when: means over the pods, then the objective and the queries.
+/// The measured metrics: means over the pods, then the SLO and the queries.
 fn measured(plan: &Plan, inputs: &Inputs) -> Vec<MeasuredMetric> {
     let used = |figure: fn(&crate::recommend::ContainerInputs) -> Option<Reading>| {
         let containers = inputs.pods.iter().flat_map(|pod| &pod.containers);
@@ -316,7 +319,7 @@ fn measured(plan: &Plan, inputs: &Inputs) -> Vec<MeasuredMetric> {
     };
     let cpu = used(|container| container.cpu);
     let memory = used(|container| container.memory);
-    let words = |cores: f64| Millicores::from_cores(cores).map(|cpu| cpu_quantity(cpu).0);
+    let quantity = |cores: f64| Millicores::from_cores(cores).map(|cpu| cpu_quantity(cpu).0);
     let problem = |reading: Option<Reading>| match (&inputs.use_problem, reading) {
         (Some(problem), _) => Some(problem.to_string()),
         (None, None) => Some(Problem::Missing { source: Source::MetricsApi }.to_string()),
@@ -330,9 +333,9 @@ fn measured(plan: &Plan, inputs: &Inputs) -> Vec<MeasuredMetric> {
         problem: problem(reading),
     };
     let mut measured = vec![
-        of_pods("cpu of a pod", cpu, cpu.and_then(|cpu| words(cpu.value).ok())),
+        of_pods("CPU per pod", cpu, cpu.and_then(|cpu| quantity(cpu.value).ok())),
         of_pods(
-            "memory of a pod",
+            "memory per pod",
             memory,
             memory.map(|memory| memory_quantity(Bytes::new(memory.value as u64)).0),
         ),
@@ -351,8 +354,8 @@ fn measured(plan: &Plan, inputs: &Inputs) -> Vec<MeasuredMetric> {
         };
         measured.push(asked(name.to_owned(), answer, unit));
     }
-    for (place, answer) in inputs.queries.iter().enumerate() {
-        measured.push(asked(format!("query {}", place + 1), answer, ""));
+    for (index, answer) in inputs.queries.iter().enumerate() {
+        measured.push(asked(format!("query {}", index + 1), answer, ""));
     }
     measured
 }

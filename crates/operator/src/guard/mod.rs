@@ -1,10 +1,7 @@
-//! What stands between a recommendation and a workload, beside bounds, steps and rates: the
-//! pause that people set, the canary, and the breaker that takes back what hurt.
+//! The annotation with which people pause an object. The guards themselves run inside
+//! `homeostat_decide::decide`.
 
-mod breaker;
-mod canary;
 mod pause;
 
-pub use breaker::{Breaker, BreakerConfig, Broken, Look};
-pub use canary::{Canary, CanaryStep};
-pub use pause::{PAUSE_ANNOTATION, Pause, UnknownPause};
+pub use homeostat_decide::Pause;
+pub use pause::{PAUSE_ANNOTATION, UnknownPause, read_pause};

@@ -1,4 +1,4 @@
-//! What a workload should have, from what is recorded of it.
+//! The recommendation for a workload from its recorded history.
 
 use homeostat_core::{Bytes, Millicores, SimDuration};
 use homeostat_decide::Reason;
@@ -8,24 +8,24 @@ use super::recording::Recording;
 use crate::api::Plan;
 use crate::cluster::ContainerRecord;
 
-/// How much is known of a workload.
+/// The length of the history of a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known {
     /// Time between the first and the last sample.
     pub span: SimDuration,
-    /// Samples of a pod.
-    pub samples: usize,
+    /// Number of samples of single pods.
+    pub pod_samples: usize,
 }
 
-/// History below which nothing is taken away.
-const LEAST_SPAN: SimDuration = SimDuration::from_secs(3600);
+/// With a shorter history, no size is reduced.
+const MIN_SPAN: SimDuration = SimDuration::from_secs(3600);
 
 impl Known {
-    /// How far that can be trusted, in a word.
+    /// The confidence in the recommendation, in a word.
     pub fn word(&self) -> &'static str {
         let days = self.span.seconds() / 86_400.0;
         match days {
-            _ if self.span < LEAST_SPAN => "a guess",
+            _ if self.span < MIN_SPAN => "a guess",
             ..1.0 => "little",
             ..3.0 => "fair",
             _ => "good",
@@ -33,34 +33,34 @@ impl Known {
     }
 }
 
-/// What a workload should have.
+/// The recommendation for a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// Pods now, and pods that there should be.
+    /// Current and recommended number of pods.
     pub replicas: (u32, u32),
     /// Its containers.
     pub containers: Vec<ContainerAdvice>,
-    /// How much is known of it.
+    /// The length of its history.
     pub known: Known,
-    /// Pods that the horizontal autoscaler would ask for by itself at the last moment.
+    /// Number of pods of HPA alone at the last sample.
     pub hpa_replicas: Option<u32>,
-    /// CPU and memory that the vertical autoscaler would give a pod by itself.
+    /// CPU and memory of a pod of VPA alone.
     pub vpa_size: Option<(Millicores, Bytes)>,
-    /// Why.
+    /// The reasons.
     pub reasons: Vec<String>,
 }
 
-/// What a container should request.
+/// The recommendation for a container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerAdvice {
-    /// As it is.
+    /// The container now.
     pub present: ContainerRecord,
-    /// As it should be.
+    /// The recommended requests.
     pub target: (Millicores, Bytes),
 }
 
 impl Advice {
-    /// Cores and bytes that all pods together request now, and would request.
+    /// Cores and bytes that all pods request now, and with the recommendation.
     pub fn totals(&self) -> ((f64, f64), (f64, f64)) {
         let (now, then) = (f64::from(self.replicas.0), f64::from(self.replicas.1));
         let mut totals = ((0.0, 0.0), (0.0, 0.0));
@@ -74,7 +74,7 @@ impl Advice {
         totals
     }
 
-    /// Whether anything should change.
+    /// Whether the recommendation differs from the current state.
     pub fn is_change(&self) -> bool {
         let is_new = |advice: &ContainerAdvice| {
             let ContainerRecord { cpu_request, memory_request, .. } = advice.present;
@@ -84,45 +84,46 @@ impl Advice {
     }
 }
 
-/// Part of the recorded moments for which the recommended number of pods is enough. A number
-/// that is written down does not follow the load: it has to do for nearly all of it.
+/// Fraction of the recorded samples for which the recommended number of pods is enough. A fixed number
+/// does not follow the load, so it has to suffice for nearly all of it.
 const ENOUGH: f64 = 0.99;
 
-/// What a workload should have; none if no pod of it was recorded.
+/// The recommendation for a workload that has these replicas and containers now; none if no pod of it
+/// was recorded.
 pub fn advise(
     plan: &Plan,
     recording: &mut Recording,
-    present: (u32, &[ContainerRecord]),
+    replicas: u32,
+    containers: &[ContainerRecord],
 ) -> homeostat_decide::Result<Option<Advice>> {
-    let (replicas, containers) = present;
     recording.assume_recommender(plan);
     recording.assume_missing_requests(containers);
     let mut player = Player::new(plan.clone(), Follow::Recommender, recording.step)?;
     let played: Vec<Played> =
-        recording.moments.iter().filter_map(|moment| player.play(moment)).collect();
+        recording.samples.iter().filter_map(|sample| player.play(sample)).collect();
     let Some(outcome) = played.iter().rev().find_map(|played| played.outcome.clone()) else {
         return Ok(None);
     };
-    let known = Known { span: recording.span(), samples: recording.samples() };
+    let known = Known { span: recording.span(), pod_samples: recording.pod_samples() };
     let mut reasons = recording.assumed.clone();
-    // Whether a request was worth keeping was asked of a past that has changed it already.
-    let is_of_the_past = |place: usize| {
-        outcome.decision.reasons.get(place).is_some_and(|reason| *reason == Reason::InsideRange)
+    // This reason compares with the request in the replay, which may differ from the current one.
+    let is_outdated = |index: usize| {
+        outcome.decision.reasons().get(index).is_some_and(|reason| *reason == Reason::InsideRange)
     };
-    let kept = outcome.reasons.iter().enumerate().filter(|(place, _)| !is_of_the_past(*place));
-    reasons.extend(kept.map(|(_, reason)| reason.clone()));
+    let valid = outcome.reasons.iter().enumerate().filter(|(index, _)| !is_outdated(*index));
+    reasons.extend(valid.map(|(_, reason)| reason.clone()));
     let wanted = enough_pods(plan, &played);
     if played.len() > 1 {
         let percent = ENOUGH * 100.0;
-        reasons.push(format!("{wanted} pods are enough at {percent:.0}% of the recorded moments"));
+        reasons.push(format!("{wanted} pods are enough in {percent:.0}% of the recorded samples"));
     }
     let mut held_sizes = false;
     let advice = |container: &ContainerRecord| {
         let assumed = recording.last_sizes().get(&container.name).copied();
-        let kept = assumed.unwrap_or_default();
-        let mut target = outcome.containers.get(&container.name).copied().unwrap_or(kept);
-        if known.span < LEAST_SPAN {
-            let higher = (target.0.max(kept.0), target.1.max(kept.1));
+        let current = assumed.unwrap_or_default();
+        let mut target = outcome.containers.get(&container.name).copied().unwrap_or(current);
+        if known.span < MIN_SPAN {
+            let higher = (target.0.max(current.0), target.1.max(current.1));
             held_sizes |= higher != target;
             target = higher;
         }
@@ -130,7 +131,7 @@ pub fn advise(
     };
     let containers = containers.iter().map(advice).collect();
     if held_sizes {
-        reasons.push("held: sizes do not go down on less than an hour of history".to_owned());
+        reasons.push("held: sizes are not reduced with less than an hour of history".to_owned());
     }
     Ok(Some(Advice {
         replicas: (replicas, wanted),
@@ -142,22 +143,22 @@ pub fn advise(
     }))
 }
 
-/// Memory in whole mebibytes, as it is written.
+/// Rounds memory up to whole mebibytes, as it is written.
 fn whole((cpu, memory): (Millicores, Bytes)) -> (Millicores, Bytes) {
     (cpu, Bytes::from_mib(memory.bytes().div_ceil(1 << 20)))
 }
 
-/// The number of pods that is enough for nearly all moments at the size that came out last.
+/// The number of pods that is enough for nearly all samples at the last recommended size.
 fn enough_pods(plan: &Plan, played: &[Played]) -> u32 {
-    // What the recommender wants, without the small steps that a running workload needs.
+    // The proposal, without the step limits of a running workload.
     let wanted = |played: &Played| {
-        let wanted = played.outcome.as_ref().map(|outcome| outcome.decision.proposed.replicas);
+        let wanted = played.outcome.as_ref().map(|outcome| outcome.decision.proposed().replicas);
         plan.replicas.clamp(wanted.unwrap_or(played.stage.replicas()))
     };
     let last_size = played.last().map(|played| played.stage.pod().0);
     let fitting = played.iter().filter(|played| Some(played.stage.pod().0) == last_size);
     let mut numbers: Vec<u32> = fitting.map(wanted).collect();
-    // A size that is new says too little of days before it.
+    // A new size has too few samples.
     if numbers.len() * 2 < played.len() {
         numbers = played.iter().map(wanted).collect();
     }
@@ -191,11 +192,11 @@ mod tests {
     }
 
     fn advice(mut recording: Recording, container: ContainerRecord) -> Advice {
-        advise(&plan(), &mut recording, (4, &[container])).expect("valid").expect("pods")
+        advise(&plan(), &mut recording, 4, &[container]).expect("valid").expect("pods")
     }
 
     #[test]
-    fn the_number_is_enough_for_the_peak_and_not_only_for_the_last_moment() {
+    fn the_number_is_enough_for_the_peak_and_not_only_for_the_last_sample() {
         // A busy hour in the middle of a day: three times the use of the rest.
         let busy = |minute: u64, _| if (600..660).contains(&minute) { 0.45 } else { 0.15 };
         let advice = advice(recording_of(1440, 4, busy, |_| None), container(Some(500), Some(256)));
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_takes_no_size_down_and_says_so() {
+    fn one_sample_reduces_no_size() {
         let idle =
             advice(recording_of(1, 4, |_, _| 0.01, |_| None), container(Some(500), Some(256)));
         let target = (Millicores::new(500), Bytes::from_mib(256));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_requests_nothing_is_told_what_to_request() {
+    fn a_container_without_requests_gets_some() {
         let mut recording = recording_of(240, 4, |_, _| 0.2, |_| None);
         recording.each("app", |container| {
             container.cpu_request = Millicores::ZERO;

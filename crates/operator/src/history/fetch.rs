@@ -1,4 +1,4 @@
-//! A recording of a workload from Prometheus.
+//! Reads the recording of a workload from Prometheus.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,58 +6,58 @@ use std::time::Duration;
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
 use super::queries::{Queries, filled, names_pods, pods_pattern};
-use super::recording::{Moment, Recording};
+use super::recording::{Recording, Sample};
 use crate::api::{Goal, Plan};
 use crate::cluster::{ContainerRecord, PodRecord, Workload};
 use crate::measure::{LabelledSeries, Problem, Prometheus, Reading, Source};
 use crate::recommend::{ContainerInputs, PodInputs};
 
-/// Moments asked for at once: servers refuse more than 11000, and people want to see progress.
-const MOMENTS_AT_ONCE: u64 = 2880;
+/// Samples per query: servers refuse more than 11000, and smaller parts show progress.
+const SAMPLES_PER_QUERY: u64 = 2880;
 
-/// Rates are taken over no less than this: a scrape each minute has to fall in twice.
-const LEAST_WINDOW: SimDuration = SimDuration::from_secs(180);
+/// The minimum window of rates: it has to contain two scrapes at an interval of a minute.
+const MIN_WINDOW: SimDuration = SimDuration::from_secs(180);
 
-/// What of the past is wanted.
+/// The part of the history to read.
 pub struct Past<'a> {
-    /// Whom to ask.
+    /// The server.
     pub prometheus: &'a Prometheus,
-    /// What to ask.
+    /// The queries.
     pub queries: &'a Queries,
-    /// From when.
+    /// Start.
     pub from: SimTime,
-    /// Until when.
+    /// End.
     pub to: SimTime,
-    /// Time between two moments.
+    /// Time between two samples.
     pub step: SimDuration,
 }
 
 /// Why there is no recording.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FetchError {
-    /// The server did not answer a question.
-    #[error("{problem}; it was asked {query}")]
+    /// A query failed.
+    #[error("{problem}; the query was {query}")]
     Problem {
-        /// The question.
+        /// The query.
         query: String,
         /// What is wrong.
         problem: Problem,
     },
-    /// There is no such series.
+    /// There is no series of the CPU usage.
     #[error(
-        "Prometheus knows no CPU use of the pods of {workload}: it was asked {query}; is the \
-         kubelets' /metrics/cadvisor scraped, and are the labels namespace, pod and container kept?"
+        "Prometheus has no CPU usage of the pods of {workload}; the query was {query}; is the \
+         kubelets' /metrics/cadvisor scraped, with the labels namespace, pod and container?"
     )]
-    NothingKnown {
-        /// Of which workload.
+    NoData {
+        /// The workload.
         workload: String,
-        /// The question.
+        /// The query.
         query: String,
     },
 }
 
-/// Fetches what is recorded of a workload. `progress` is told how many of how many parts are
-/// done.
+/// Reads the recording of a workload. It calls `progress` with the number of finished parts and of all
+/// parts.
 pub async fn fetch(
     past: &Past<'_>,
     plan: &Plan,
@@ -66,28 +66,28 @@ pub async fn fetch(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Recording, FetchError> {
     let Past { to, step, .. } = *past;
-    // Full steps of the clock, so that the same question gets the same answer a second later.
+    // Aligned to steps, so that the same query gets the same answer a second later.
     let from = SimTime::from_nanos(past.from.nanos() / step.nanos().max(1) * step.nanos());
     let steps = to.saturating_since(from).nanos() / step.nanos().max(1);
-    let parts = (steps + 1).div_ceil(MOMENTS_AT_ONCE);
+    let parts = (steps + 1).div_ceil(SAMPLES_PER_QUERY);
     let names: Vec<String> = pods.iter().map(|pod| pod.name.clone()).collect();
-    let asked = Asked::new(past, plan, workload, &names);
-    let mut table = Table { from, step, ..Table::default() };
+    let queries = FilledQueries::new(past, plan, workload, &names);
+    let mut table = Table { grid: Grid { from, step }, ..Table::default() };
     for part in 0..parts {
-        let first = part * MOMENTS_AT_ONCE;
-        let last = (first + MOMENTS_AT_ONCE - 1).min(steps);
-        asked.part(past, &mut table, (from + step * first, from + step * last)).await?;
+        let first = part * SAMPLES_PER_QUERY;
+        let last = (first + SAMPLES_PER_QUERY - 1).min(steps);
+        queries.read_part(past, &mut table, from + step * first, from + step * last).await?;
         progress(part + 1, parts);
     }
     if table.cpu.is_empty() {
         let workload = workload.to_string();
-        return Err(FetchError::NothingKnown { workload, query: asked.cpu });
+        return Err(FetchError::NoData { workload, query: queries.cpu });
     }
     Ok(table.recording(steps, workload, pods))
 }
 
-/// The questions about one workload, with their places filled.
-struct Asked {
+/// The queries of one workload, without placeholders.
+struct FilledQueries {
     cpu: String,
     memory: String,
     cpu_requests: String,
@@ -96,10 +96,10 @@ struct Asked {
     queries: Vec<String>,
 }
 
-impl Asked {
+impl FilledQueries {
     fn new(past: &Past<'_>, plan: &Plan, workload: &Workload, pods: &[String]) -> Self {
         let pattern = pods_pattern(&workload.target, pods);
-        let window = format!("{}s", past.step.max(LEAST_WINDOW).seconds().ceil());
+        let window = format!("{}s", past.step.max(MIN_WINDOW).seconds().ceil());
         let places = [
             ("$namespace", &workload.namespace[..]),
             ("$workload", &workload.target.name[..]),
@@ -120,24 +120,25 @@ impl Asked {
         }
     }
 
-    async fn part(
+    async fn read_part(
         &self,
         past: &Past<'_>,
         table: &mut Table,
-        (from, to): (SimTime, SimTime),
+        from: SimTime,
+        to: SimTime,
     ) -> Result<(), FetchError> {
         let step = Duration::from_nanos(past.step.nanos());
         let ask = async |query: &str| {
             let answer = past.prometheus.range_by_labels(query, from, to, step).await;
             answer.map_err(|problem| FetchError::Problem { query: query.to_owned(), problem })
         };
-        let place = table.place();
-        add_by_container(&mut table.cpu, ask(&self.cpu).await?, place);
-        add_by_container(&mut table.memory, ask(&self.memory).await?, place);
-        add_by_container(&mut table.cpu_requests, ask(&self.cpu_requests).await?, place);
-        add_by_container(&mut table.memory_requests, ask(&self.memory_requests).await?, place);
+        let grid = table.grid;
+        grid.add_by_container(&mut table.cpu, ask(&self.cpu).await?);
+        grid.add_by_container(&mut table.memory, ask(&self.memory).await?);
+        grid.add_by_container(&mut table.cpu_requests, ask(&self.cpu_requests).await?);
+        grid.add_by_container(&mut table.memory_requests, ask(&self.memory_requests).await?);
         let one = async |query: &str| match past.prometheus.range(query, from, to, step).await {
-            // Nothing in one part of the time is a gap.
+            // No data in one part is a gap.
             Err(Problem::Missing { .. }) => Ok(Vec::new()),
             answer => {
                 answer.map_err(|problem| FetchError::Problem { query: query.to_owned(), problem })
@@ -145,26 +146,32 @@ impl Asked {
         };
         if let Some(query) = &self.objective {
             let figures = one(query).await?;
-            table.objective.extend(figures.iter().filter_map(|point| place_of(place, point)));
+            table.objective.extend(figures.iter().filter_map(|point| grid.locate(point)));
         }
         table.queries.resize(self.queries.len(), BTreeMap::new());
         for (number, query) in self.queries.iter().enumerate() {
             let figures = one(query).await?;
-            table.queries[number].extend(figures.iter().filter_map(|point| place_of(place, point)));
+            table.queries[number].extend(figures.iter().filter_map(|point| grid.locate(point)));
         }
         Ok(())
     }
 }
 
-/// By the place of their moment.
+/// Values by the index of their sample.
 type Figures = BTreeMap<u64, f64>;
 /// By pod and container.
 type ByContainer = BTreeMap<(String, String), Figures>;
 
-#[derive(Default)]
-struct Table {
+/// The times of the samples.
+#[derive(Clone, Copy, Default)]
+struct Grid {
     from: SimTime,
     step: SimDuration,
+}
+
+#[derive(Default)]
+struct Table {
+    grid: Grid,
     cpu: ByContainer,
     memory: ByContainer,
     cpu_requests: ByContainer,
@@ -173,37 +180,29 @@ struct Table {
     queries: Vec<Figures>,
 }
 
-/// The place of a moment, if it has one and its figure is an amount. Times come back as
-/// fractions of seconds: the nearest moment is meant.
-fn place_of(
-    (from, step): (SimTime, SimDuration),
-    (at, figure): &(SimTime, f64),
-) -> Option<(u64, f64)> {
-    let steps = (at.nanos() as f64 - from.nanos() as f64) / step.nanos().max(1) as f64;
-    let is_amount = figure.is_finite() && *figure >= 0.0;
-    (is_amount && steps > -0.5).then_some((steps.round() as u64, *figure))
-}
+impl Grid {
+    /// The index of the sample that is nearest to a point, since times are returned as fractions of
+    /// seconds; none if its value is not a valid amount.
+    fn locate(self, (at, figure): &(SimTime, f64)) -> Option<(u64, f64)> {
+        let elapsed = at.nanos() as f64 - self.from.nanos() as f64;
+        let steps = elapsed / self.step.nanos().max(1) as f64;
+        let is_amount = figure.is_finite() && *figure >= 0.0;
+        (is_amount && steps > -0.5).then_some((steps.round() as u64, *figure))
+    }
 
-fn add_by_container(
-    into: &mut ByContainer,
-    all: Vec<LabelledSeries>,
-    place: (SimTime, SimDuration),
-) {
-    for LabelledSeries { mut labels, points } in all {
-        let mut label = |name: &str| labels.remove(name).unwrap_or_default();
-        let key = (label("pod"), label("container"));
-        let figures = points.iter().filter_map(|point| place_of(place, point));
-        into.entry(key).or_default().extend(figures);
+    fn add_by_container(self, into: &mut ByContainer, all: Vec<LabelledSeries>) {
+        for LabelledSeries { mut labels, points } in all {
+            let mut label = |name: &str| labels.remove(name).unwrap_or_default();
+            let key = (label("pod"), label("container"));
+            let figures = points.iter().filter_map(|point| self.locate(point));
+            into.entry(key).or_default().extend(figures);
+        }
     }
 }
 
 impl Table {
-    fn place(&self) -> (SimTime, SimDuration) {
-        (self.from, self.step)
-    }
-
-    fn at(&self, place: u64) -> SimTime {
-        self.from + self.step * place
+    fn at(&self, index: u64) -> SimTime {
+        self.grid.from + self.grid.step * index
     }
 
     fn recording(&self, steps: u64, workload: &Workload, pods: &[PodRecord]) -> Recording {
@@ -219,42 +218,41 @@ impl Table {
         let mut assumed = Vec::new();
         if !is_used(&self.cpu_requests) {
             assumed.push(
-                "Prometheus knows no requests of the past (kube-state-metrics): taken for what \
-                 the workload requests now"
+                "Prometheus has no past requests (kube-state-metrics): the current requests are used"
                     .to_owned(),
             );
         }
         if !names_pods(&workload.target) {
             assumed.push(format!(
-                "how a {} names its pods is not known: only pods that are there now were looked \
-                 at, so that there may have been more",
+                "it is not known how a {} names its pods: only current pods are included, and there \
+                 may have been more",
                 workload.target.kind
             ));
         }
-        let moments = (0..=steps).map(|place| {
+        let samples = (0..=steps).map(|index| {
             let pod =
-                |name: &&String| self.pod(name, started[&name[..]], place, &containers[&name[..]]);
-            Moment {
-                at: self.at(place),
+                |name: &&String| self.pod(name, started[&name[..]], index, &containers[&name[..]]);
+            Sample {
+                at: self.at(index),
                 pods: names.iter().filter_map(pod).collect(),
-                objective: self.objective.get(&place).copied(),
-                queries: self.queries.iter().map(|figures| figures.get(&place).copied()).collect(),
+                objective: self.objective.get(&index).copied(),
+                queries: self.queries.iter().map(|figures| figures.get(&index).copied()).collect(),
             }
         });
-        Recording { step: self.step, moments: moments.collect(), assumed }
+        Recording { step: self.grid.step, samples: samples.collect(), assumed }
     }
 
-    /// When a pod started: as the cluster says, or when it was seen first, if that was earlier. One
-    /// of a StatefulSet is called like the one before it.
+    /// When a pod started: according to the cluster, or at its first sample if that was earlier. In a
+    /// StatefulSet, a new pod has the name of the one before it.
     fn started(&self, name: &str, pods: &[PodRecord]) -> SimTime {
         let known = pods.iter().find(|pod| pod.name == name).map(|pod| pod.started);
         let seen = self.cpu.iter().filter(|((pod, _), _)| pod == name);
         let seen = seen.filter_map(|(_, figures)| figures.keys().next().copied()).min();
-        let seen = seen.map(|place| self.at(place));
+        let seen = seen.map(|index| self.at(index));
         known.into_iter().chain(seen).min().unwrap_or(SimTime::ZERO)
     }
 
-    /// The containers of a pod. One that the template has got since is none of a pod of before.
+    /// The containers of a pod. Containers that were added to the template later are left out.
     fn containers<'a>(&self, name: &str, workload: &'a Workload) -> Vec<&'a ContainerRecord> {
         let had = |record: &&ContainerRecord| {
             let key = (name.to_owned(), record.name.clone());
@@ -264,19 +262,19 @@ impl Table {
         workload.containers.iter().filter(had).collect()
     }
 
-    /// A pod at a moment; none if it did not run then.
+    /// A pod in a sample; none if it did not run then.
     fn pod(
         &self,
         name: &str,
         started: SimTime,
-        place: u64,
+        index: u64,
         containers: &[&ContainerRecord],
     ) -> Option<PodInputs> {
-        let at = self.at(place);
+        let at = self.at(index);
         let container = |record: &&ContainerRecord| {
             let key = (name.to_owned(), record.name.clone());
             let figure =
-                |of: &ByContainer| of.get(&key).and_then(|figures| figures.get(&place)).copied();
+                |of: &ByContainer| of.get(&key).and_then(|figures| figures.get(&index)).copied();
             let reading = |value| Reading { value, at, source: Source::Prometheus };
             let cpu_request =
                 figure(&self.cpu_requests).and_then(|cpu| Millicores::from_cores(cpu).ok());
@@ -309,7 +307,7 @@ mod tests {
     use crate::cluster::read_selector;
 
     #[test]
-    fn a_pod_that_is_called_like_the_one_before_it_started_with_the_first() {
+    fn a_pod_with_the_name_of_an_earlier_one_started_with_that_one() {
         let figures = (("db-0".to_owned(), "app".to_owned()), Figures::from([(0, 0.1)]));
         let table = Table { cpu: ByContainer::from([figures]), ..Table::default() };
         let now = serde_json::from_value(serde_json::json!({
@@ -325,13 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_the_template_got_later_is_none_of_an_earlier_pod() {
+    fn a_container_that_was_added_later_is_not_part_of_an_earlier_pod() {
         let figures = |pod: &str, container: &str| {
             ((pod.to_owned(), container.to_owned()), Figures::from([(0, 0.1)]))
         };
         let cpu = [figures("old", "app"), figures("new", "app"), figures("new", "proxy")];
         let step = SimDuration::from_secs(60);
-        let table = Table { step, cpu: ByContainer::from(cpu), ..Table::default() };
+        let grid = Grid { step, ..Grid::default() };
+        let table = Table { grid, cpu: ByContainer::from(cpu), ..Table::default() };
         let container = |name: &str| ContainerRecord {
             name: name.to_owned(),
             cpu_request: Some(Millicores::new(100)),

@@ -1,9 +1,9 @@
-//! What a workload did in the past, played through the engine of an object that was not there.
+//! Replays the recorded history of a workload through the engine of the recommender.
 //!
-//! A [`Recording`] is made of pods as the cluster knows them and of their use as Prometheus or
-//! the metrics API remember it; a [`Player`] plays it and a [`Tally`] says what that would have
-//! cost. It is open loop: the work that was done is taken as it was and spread over the pods
-//! that would have been there, and nobody knows the latency that this would have had.
+//! A [`Recording`] has the pods of a workload and their usage, from Prometheus or the metrics API; a
+//! [`Player`] replays it, and a [`Tally`] sums up its cost. The replay is open loop: the recorded work
+//! is divided among the pods that there would have been, and the latency that they would have had is
+//! not known.
 
 mod advice;
 mod fetch;
@@ -12,7 +12,7 @@ mod queries;
 mod recording;
 mod replay;
 mod tally;
-mod wishes;
+mod workload_spec;
 
 pub use advice::{Advice, ContainerAdvice, Known, advise};
 pub use fetch::{FetchError, Past, fetch};
@@ -20,7 +20,7 @@ pub use player::{Follow, Played, Player, Stage, played_recommender};
 pub use queries::Queries;
 #[cfg(test)]
 pub(crate) use recording::recording_of;
-pub use recording::{Moment, Recording};
+pub use recording::{Recording, Sample};
 pub use replay::{Change, Replay, replay};
-pub use tally::{Objective, Tally};
-pub use wishes::{BoundWishes, GoalWishes, Wishes};
+pub use tally::{SloState, Tally};
+pub use workload_spec::{BoundsSpec, SloSpec, WorkloadSpec};

@@ -1,28 +1,28 @@
-//! Plays a recording through an engine.
+//! Replays a recording through an engine.
 
 use std::collections::BTreeMap;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
-use super::recording::{Moment, value};
-use super::tally::{Objective, is_kept};
+use super::recording::{Sample, value};
+use super::tally::{SloState, is_met};
 use crate::api::{Plan, Recommender};
 use crate::measure::{Problem, Reading, Source, TrustConfig};
 use crate::recommend::{ContainerInputs, Engine, Inputs, Outcome, PodInputs};
 
-/// Whose decisions are followed.
+/// The autoscaler whose decisions are applied in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
     /// The recommender of the plan.
     Recommender,
-    /// The horizontal autoscaler by itself: the number is its own, sizes are as recorded.
+    /// HPA alone, with the recorded sizes.
     Horizontal,
-    /// The vertical autoscaler by itself: sizes are its own, the number is as recorded.
+    /// VPA alone, with the recorded number of pods.
     Vertical,
 }
 
-/// Who is played for a plan. Learners are not: what they would have advised in the past nobody
-/// knows, and `joint` recommends in their place, as while they are away.
+/// The recommender of a replay. The past advice of a learner is not known, so `joint` recommends
+/// instead, as it does while a learner is unavailable.
 pub fn played_recommender(plan: &Plan) -> &'static str {
     match plan.recommender {
         Recommender::Policy(_) | Recommender::External(..) => Recommender::Joint.name(),
@@ -30,17 +30,17 @@ pub fn played_recommender(plan: &Plan) -> &'static str {
     }
 }
 
-/// What the workload would have at one moment.
+/// The pods that the workload would have had in one sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Its pods, by the time they started.
+    /// Start times of its pods.
     pub started: Vec<SimTime>,
     /// The size of each container.
     pub sizes: BTreeMap<String, (Millicores, Bytes)>,
 }
 
 impl Stage {
-    /// Pods.
+    /// Number of pods.
     pub fn replicas(&self) -> u32 {
         self.started.len() as u32
     }
@@ -59,23 +59,23 @@ impl Stage {
     }
 
     fn resize(&mut self, replicas: u32, now: SimTime) {
-        // The youngest go first, as with a deployment.
+        // The youngest pods are removed first, as in a Deployment.
         self.started.resize(replicas as usize, now);
     }
 }
 
-/// One moment as it would have been.
+/// One replayed sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Played {
-    /// What the workload would have had.
+    /// The pods that the workload would have had.
     pub stage: Stage,
-    /// What would have been decided then; none without pods to learn from.
+    /// The decision; none without pods to learn from.
     pub outcome: Option<Outcome>,
-    /// Whether the objective would have been kept, as far as the record says.
-    pub objective: Objective,
+    /// Whether the SLO would have been met, as far as the recording tells.
+    pub slo: SloState,
 }
 
-/// Plays a recording, one moment after the other.
+/// Replays a recording, one sample after the other.
 pub struct Player {
     engine: Engine,
     follow: Follow,
@@ -84,16 +84,16 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player of moments that are `step` apart.
+    /// A player for samples that are `step` apart.
     pub fn new(plan: Plan, follow: Follow, step: SimDuration) -> homeostat_decide::Result<Self> {
-        // A record is of the past: all of it is old, and nothing of it is late.
+        // The age of samples is measured against their own time, so that they are never stale.
         let trust = TrustConfig::default();
         Ok(Self { engine: Engine::new(plan, trust)?, follow, step, stage: None })
     }
 
-    /// Plays one moment; none if nothing is recorded of it.
-    pub fn play(&mut self, moment: &Moment) -> Option<Played> {
-        let recorded = recorded_stage(moment)?;
+    /// Replays one sample; none if it has no pods.
+    pub fn play(&mut self, sample: &Sample) -> Option<Played> {
+        let recorded = recorded_stage(sample)?;
         let stage = match self.stage.take() {
             None => recorded,
             Some(mut stage) => {
@@ -105,49 +105,49 @@ impl Player {
                 stage
             }
         };
-        let objective = objective(self.engine.plan(), moment, &stage);
-        let inputs = self.inputs(moment, &stage, objective);
+        let slo = slo_state(self.engine.plan(), sample, &stage);
+        let inputs = self.inputs(sample, &stage, slo);
         let outcome = self.engine.recommend(&inputs, None, None);
         let next = outcome.as_ref().map_or_else(
             || stage.clone(),
-            |outcome| next_stage(self.follow, &stage, outcome, moment.at),
+            |outcome| next_stage(self.follow, &stage, outcome, sample.at),
         );
         self.stage = Some(next);
-        Some(Played { stage, outcome, objective })
+        Some(Played { stage, outcome, slo })
     }
 
-    /// What the engine would have seen: the recorded work on the pods of the stage.
-    fn inputs(&self, moment: &Moment, stage: &Stage, objective: Objective) -> Inputs {
+    /// The inputs of the engine: the recorded work on the pods of the stage.
+    fn inputs(&self, sample: &Sample, stage: &Stage, slo: SloState) -> Inputs {
         let plan = self.engine.plan();
         let missing = || Problem::Missing { source: Source::Prometheus };
-        let reading = |value| Reading { value, at: moment.at, source: Source::Prometheus };
+        let reading = |value| Reading { value, at: sample.at, source: Source::Prometheus };
         let known = |figure: Option<f64>| figure.map(reading).ok_or_else(missing);
-        let is_told = moment.objective.is_none() || objective != Objective::Unknown;
+        let is_given = sample.objective.is_none() || slo != SloState::Unknown;
         Inputs {
-            now: moment.at,
+            now: sample.at,
             window: self.step,
             replicas: stage.replicas(),
-            pods: spread(moment, stage),
+            pods: spread(sample, stage),
             oom_kills: BTreeMap::new(),
             use_problem: None,
-            objective: (plan.goal.is_some() && is_told).then(|| known(moment.objective)),
-            queries: moment.queries.iter().map(|figure| known(*figure)).collect(),
+            objective: (plan.goal.is_some() && is_given).then(|| known(sample.objective)),
+            queries: sample.queries.iter().map(|figure| known(*figure)).collect(),
         }
     }
 }
 
-/// Whether the objective would have been kept. More CPU than was there never breaks what was
-/// kept, and less never keeps what was broken; of everything else the record says nothing.
-fn objective(plan: &Plan, moment: &Moment, stage: &Stage) -> Objective {
-    let Some(kept) = is_kept(plan, moment.objective) else { return Objective::Unknown };
-    let (had, would_have) = (moment.requested().0, stage.requested().0);
-    // Rounding to millicores is no difference.
+/// Whether the SLO would have been met. With more CPU an SLO that was met stays met, and with less CPU
+/// one that was violated stays violated; otherwise the recording does not tell.
+fn slo_state(plan: &Plan, sample: &Sample, stage: &Stage) -> SloState {
+    let Some(was_met) = is_met(plan, sample.objective) else { return SloState::Unknown };
+    let (had, would_have) = (sample.requested().0, stage.requested().0);
+    // Differences of 1 % come from rounding.
     let is_more = would_have >= had * 0.99;
     let is_less = would_have <= had * 1.01;
-    match kept {
-        true if is_more => Objective::Kept,
-        false if is_less => Objective::Broken,
-        _ => Objective::Unknown,
+    match was_met {
+        true if is_more => SloState::Met,
+        false if is_less => SloState::Violated,
+        _ => SloState::Unknown,
     }
 }
 
@@ -155,7 +155,7 @@ fn next_stage(follow: Follow, stage: &Stage, outcome: &Outcome, now: SimTime) ->
     let mut next = stage.clone();
     match follow {
         Follow::Recommender => {
-            next.resize(outcome.decision.applied.replicas, now);
+            next.resize(outcome.decision.applied().replicas, now);
             next.sizes.clone_from(&outcome.containers);
         }
         Follow::Horizontal => {
@@ -177,9 +177,9 @@ fn next_stage(follow: Follow, stage: &Stage, outcome: &Outcome, now: SimTime) ->
     next
 }
 
-fn recorded_stage(moment: &Moment) -> Option<Stage> {
-    let first = moment.pods.first()?;
-    let mut started: Vec<SimTime> = moment.pods.iter().map(|pod| pod.started).collect();
+fn recorded_stage(sample: &Sample) -> Option<Stage> {
+    let first = sample.pods.first()?;
+    let mut started: Vec<SimTime> = sample.pods.iter().map(|pod| pod.started).collect();
     started.sort();
     Some(Stage { started, sizes: sizes_of(first) })
 }
@@ -191,10 +191,10 @@ pub(super) fn sizes_of(pod: &PodInputs) -> BTreeMap<String, (Millicores, Bytes)>
     pod.containers.iter().map(size).collect()
 }
 
-/// The recorded CPU work, all of it, over the pods of a stage, as unevenly as it was; and the
-/// memory of recorded pods as it was, since nobody knows what it would be with more or less work.
-fn spread(moment: &Moment, stage: &Stage) -> Vec<PodInputs> {
-    let recorded = &moment.pods;
+/// Divides the recorded CPU work among the pods of a stage, as unevenly as it was recorded. Memory per
+/// pod stays as recorded, since its dependence on the work is not known.
+fn spread(sample: &Sample, stage: &Stage) -> Vec<PodInputs> {
+    let recorded = &sample.pods;
     let weight = |pod: &PodInputs| {
         pod.containers.iter().filter_map(|container| value(container.cpu)).sum::<f64>()
     };
@@ -202,7 +202,7 @@ fn spread(moment: &Moment, stage: &Stage) -> Vec<PodInputs> {
         (0..stage.started.len()).map(|place| weight(&recorded[place % recorded.len()])).collect();
     let weighed: f64 = weights.iter().sum();
     let all: f64 = recorded.iter().map(weight).sum();
-    // How many times its recorded pod's work each pod has.
+    // The work of each pod relative to its recorded pod.
     let factor = if weighed > 0.0 { all / weighed } else { 1.0 };
     let pod = |(place, started): (usize, &SimTime)| {
         let source = &recorded[place % recorded.len()];
@@ -247,30 +247,30 @@ mod tests {
     }
 
     #[test]
-    fn work_is_neither_lost_nor_made_by_spreading_it() {
+    fn dividing_the_work_conserves_it() {
         let recording = recording_of(1, 3, |_, pod| 0.1 * (pod + 1) as f64, |_| None);
-        let moment = &recording.moments[0];
+        let sample = &recording.samples[0];
         for replicas in [1, 2, 3, 7] {
-            let mut stage = recorded_stage(moment).expect("pods");
-            stage.resize(replicas, moment.at);
-            let pods = spread(moment, &stage);
+            let mut stage = recorded_stage(sample).expect("pods");
+            stage.resize(replicas, sample.at);
+            let pods = spread(sample, &stage);
             let containers = pods.iter().flat_map(|pod| &pod.containers);
             let spread: f64 = containers.filter_map(|container| value(container.cpu)).sum();
             assert_eq!(pods.len() as u32, replicas);
-            assert!((spread - moment.cores_used()).abs() < 1e-9, "{replicas}: {spread}");
+            assert!((spread - sample.cores_used()).abs() < 1e-9, "{replicas}: {spread}");
         }
     }
 
     #[test]
-    fn the_number_goes_down_in_steps_to_where_the_work_fits() {
+    fn the_number_falls_in_steps_to_where_the_work_fits() {
         // Ten pods of half a core use a twentieth of it each: half a core in all.
         let recording = recording_of(120, 10, |_, _| 0.05, |_| None);
         let mut player =
             Player::new(plan(serde_json::json!({})), Follow::Recommender, recording.step)
                 .expect("valid");
         let mut numbers: Vec<u32> = Vec::new();
-        for moment in &recording.moments {
-            numbers.push(player.play(moment).expect("pods").stage.replicas());
+        for sample in &recording.samples {
+            numbers.push(player.play(sample).expect("pods").stage.replicas());
         }
         assert_eq!(numbers[0], 10);
         assert_eq!(numbers.last(), Some(&2), "{numbers:?}");
@@ -278,49 +278,49 @@ mod tests {
     }
 
     #[test]
-    fn of_latency_only_that_is_claimed_which_was_seen() {
-        // Kept with what was there, and with more; nobody knows with less.
-        let check = |seconds: f64, replicas: u32, expect: Objective| {
+    fn the_slo_state_is_known_only_where_the_recording_tells() {
+        // Met with the recorded pods and with more; not known with fewer.
+        let check = |seconds: f64, replicas: u32, expect: SloState| {
             let recording = recording_of(1, 4, |_, _| 0.1, |_| Some(seconds));
-            let moment = &recording.moments[0];
-            let mut stage = recorded_stage(moment).expect("pods");
-            stage.resize(replicas, moment.at);
-            assert_eq!(objective(&plan(latency()), moment, &stage), expect, "{seconds} {replicas}");
+            let sample = &recording.samples[0];
+            let mut stage = recorded_stage(sample).expect("pods");
+            stage.resize(replicas, sample.at);
+            assert_eq!(slo_state(&plan(latency()), sample, &stage), expect, "{seconds} {replicas}");
         };
-        check(0.1, 4, Objective::Kept);
-        check(0.1, 5, Objective::Kept);
-        check(0.1, 3, Objective::Unknown);
-        check(0.4, 4, Objective::Broken);
-        check(0.4, 3, Objective::Broken);
-        check(0.4, 5, Objective::Unknown);
+        check(0.1, 4, SloState::Met);
+        check(0.1, 5, SloState::Met);
+        check(0.1, 3, SloState::Unknown);
+        check(0.4, 4, SloState::Violated);
+        check(0.4, 3, SloState::Violated);
+        check(0.4, 5, SloState::Unknown);
     }
 
     #[test]
-    fn latency_that_was_not_observed_teaches_nothing() {
-        // Ample pods and good latency: a level that was learnt from it would rise to 90 %.
+    fn nothing_is_learnt_from_latency_that_was_not_observed() {
+        // Many pods and low latency: a target learnt from it would rise to 90 %.
         let recording = recording_of(240, 10, |_, _| 0.05, |_| Some(0.01));
         let mut player =
             Player::new(plan(latency()), Follow::Recommender, recording.step).expect("valid");
         let mut last = String::new();
-        for moment in &recording.moments {
-            let played = player.play(moment).expect("pods");
+        for sample in &recording.samples {
+            let played = player.play(sample).expect("pods");
             last = played.outcome.expect("decided").reasons.join("; ");
         }
         let level = last.split("should use ").nth(1).and_then(|rest| rest.split('%').next());
         let level: f64 = level.and_then(|level| level.parse().ok()).expect(&last);
-        // It rose while the pods were still those of the record, and then no more.
+        // It rose only while the pods were still the recorded ones.
         assert!(level < 80.0, "{last}");
     }
 
     #[test]
-    fn gaps_in_the_record_change_nothing() {
+    fn gaps_in_the_recording_change_nothing() {
         let mut recording = recording_of(3, 2, |_, _| 0.3, |_| None);
-        recording.moments[1].pods.clear();
+        recording.samples[1].pods.clear();
         let mut player =
             Player::new(plan(serde_json::json!({})), Follow::Recommender, recording.step)
                 .expect("valid");
         let played: Vec<_> =
-            recording.moments.iter().map(|moment| player.play(moment).is_some()).collect();
+            recording.samples.iter().map(|sample| player.play(sample).is_some()).collect();
         assert_eq!(played, [true, false, true]);
     }
 
@@ -328,17 +328,17 @@ mod tests {
     fn moments_short_of_cpu_or_memory_are_counted() {
         // Two pods of 500m and 256Mi use 300m and 100Mi each: one of them alone is short.
         let recording = recording_of(1, 2, |_, _| 0.3, |_| None);
-        let moment = &recording.moments[0];
-        let mut stage = recorded_stage(moment).expect("pods");
+        let sample = &recording.samples[0];
+        let mut stage = recorded_stage(sample).expect("pods");
         let mut tally = Tally::default();
-        tally.add(1.0, moment, &stage, Objective::Unknown);
+        tally.add(1.0, sample, &stage, SloState::Unknown);
         assert_eq!((tally.short_of_cpu, tally.short_of_memory), (0, 0));
         assert_eq!((tally.core_hours, tally.gib_hours, tally.mean_pods()), (1.0, 0.5, 2.0));
-        stage.resize(1, moment.at);
+        stage.resize(1, sample.at);
         for size in stage.sizes.values_mut() {
             size.1 = Bytes::from_mib(80);
         }
-        tally.add(1.0, moment, &stage, Objective::Unknown);
+        tally.add(1.0, sample, &stage, SloState::Unknown);
         assert_eq!((tally.short_of_cpu, tally.short_of_memory), (1, 1));
         assert!((tally.worst_cpu_excess - 0.2).abs() < 1e-9);
         assert!((tally.worst_memory_excess - 0.25).abs() < 1e-9);

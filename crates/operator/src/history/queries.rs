@@ -1,9 +1,9 @@
-//! The questions to Prometheus about pods of the past.
+//! The queries to Prometheus for the history of pods.
 
 use crate::api::ScaleTargetRef;
 
-/// Queries with places for the workload: `$namespace`, `$workload`, `$pods` (a regular
-/// expression of their names) and `$window` (a length of time for rates).
+/// Queries with placeholders: `$namespace`, `$workload`, `$pods` (a regular expression of their names)
+/// and `$window` (a duration for rates).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queries {
     /// Cores that each container used.
@@ -41,31 +41,31 @@ impl Default for Queries {
     }
 }
 
-/// Fills the places of a query.
+/// Replaces the placeholders of a query.
 pub(super) fn filled(query: &str, places: &[(&str, &str)]) -> String {
     places.iter().fold(query.to_owned(), |query, (place, text)| query.replace(place, text))
 }
 
-/// The letters of which Kubernetes makes the ends of names.
+/// The characters of Kubernetes' random name suffixes.
 const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
 
-/// A regular expression of the names of a workload's pods, for a string of PromQL: those that
-/// are there now, and all that its controller would name so.
+/// A regular expression for the names of a workload's pods, as part of a PromQL string: the current
+/// pods, and all names that its controller may have given.
 pub(super) fn pods_pattern(target: &ScaleTargetRef, present: &[String]) -> String {
     let present = present.iter().map(|name| literal(name));
     made_pattern(target).into_iter().chain(present).collect::<Vec<_>>().join("|")
 }
 
-/// Whether it is known how a workload's controller names its pods.
+/// Whether it is known how the workload's controller names its pods.
 pub(super) fn names_pods(target: &ScaleTargetRef) -> bool {
     made_pattern(target).is_some()
 }
 
-/// All names that a workload's controller would give, if that is known.
+/// The names that a workload's controller gives, if they are known.
 fn made_pattern(target: &ScaleTargetRef) -> Option<String> {
     let name = literal(&target.name);
     match target.kind.as_str() {
-        // Argo's rollouts name as deployments do.
+        // Argo Rollouts name pods as Deployments do.
         "Deployment" | "Rollout" => Some(format!("{name}-{LETTERS}{{1,10}}-{LETTERS}{{5}}")),
         "StatefulSet" => Some(format!("{name}-[0-9]+")),
         "ReplicaSet" | "ReplicationController" => Some(format!("{name}-{LETTERS}{{5}}")),
@@ -73,7 +73,7 @@ fn made_pattern(target: &ScaleTargetRef) -> Option<String> {
     }
 }
 
-/// Text that means itself in a regular expression in a string of PromQL.
+/// Escapes text for a regular expression in a PromQL string.
 fn literal(text: &str) -> String {
     let escape = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c.to_string(),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_known_by_the_names_that_controllers_give() {
+    fn pods_are_found_by_the_names_that_controllers_give() {
         let check = |kind: &str, expect: &str| {
             assert_eq!(pods_pattern(&target(kind, "shop.web"), &["odd".to_owned()]), expect);
         };
@@ -112,8 +112,7 @@ mod tests {
     fn a_name_cannot_break_out_of_its_query() {
         let pattern = pods_pattern(&target("Game", "x"), &[r#"a"} or up{x=~"\"#.to_owned()]);
         let query = filled(r#"up{pod=~"$pods"}"#, &[("$pods", &pattern)]);
-        // Every quotation mark but the two of the query itself stands behind an odd number of
-        // backslashes.
+        // Every quotation mark except the two of the query follows an odd number of backslashes.
         let mut open = 0;
         let mut backslashes = 0;
         for c in query.chars() {
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_queries_have_all_places() {
+    fn the_default_queries_have_all_placeholders() {
         let queries = Queries::default();
         assert!(queries.cpu.contains("$namespace") && queries.cpu.contains("[$window]"));
         assert!(queries.memory.contains("$pods"));

@@ -1,4 +1,4 @@
-//! What was recorded of a workload.
+//! The recorded history of a workload.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::cluster::ContainerRecord;
 use crate::measure::Reading;
 use crate::recommend::{ContainerInputs, PodInputs};
 
-/// What was recorded of a workload, a moment at each step.
+/// The recorded history of a workload, with a sample at each step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// Time between two moments.
+    /// Time between two samples.
     pub step: SimDuration,
-    /// The moments, in the order of time.
-    pub moments: Vec<Moment>,
-    /// What had to be assumed, in words.
+    /// The samples, in the order of time.
+    pub samples: Vec<Sample>,
+    /// Assumptions that were made.
     pub assumed: Vec<String>,
 }
 
-/// One moment of a recording.
+/// One sample of a recording.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moment {
+pub struct Sample {
     /// When.
     pub at: SimTime,
-    /// Pods that ran, with what they requested and used.
+    /// The pods that ran, with their requests and usage.
     pub pods: Vec<PodInputs>,
-    /// The objective's figure; none if nobody measured it.
+    /// The latency or throughput of the SLO; none if it was not measured.
     pub objective: Option<f64>,
-    /// Answers of the plan's queries, in their order.
+    /// Results of the plan's queries, in their order.
     pub queries: Vec<Option<f64>>,
 }
 
-impl Moment {
+impl Sample {
     /// Cores and bytes that all pods requested.
     pub fn requested(&self) -> (f64, f64) {
         let containers = self.pods.iter().flat_map(|pod| &pod.containers);
@@ -43,7 +43,7 @@ impl Moment {
         })
     }
 
-    /// Cores that all pods used, as far as it was measured.
+    /// Cores that all pods used, as far as they were measured.
     pub fn cores_used(&self) -> f64 {
         let containers = self.pods.iter().flat_map(|pod| &pod.containers);
         containers.filter_map(|container| value(container.cpu)).sum()
@@ -54,36 +54,37 @@ pub(super) fn value(reading: Option<Reading>) -> Option<f64> {
     reading.map(|reading| reading.value).filter(|value| value.is_finite() && *value >= 0.0)
 }
 
-/// Part of the recorded use that a request which was never made is taken to cover, and what is
-/// added to it: the rule of the vertical autoscaler.
+/// Quantile and margin of the recorded usage that a missing request is assumed to cover, as in VPA.
 const COVERED: f64 = 0.9;
 const MARGIN: f64 = 1.15;
 
 impl Recording {
-    /// Time between the first and the last moment at which there were pods.
+    /// Time between the first and the last sample with pods.
     pub fn span(&self) -> SimDuration {
-        let mut seen = self.moments.iter().filter(|moment| !moment.pods.is_empty());
-        let first = seen.next().map_or(SimTime::ZERO, |moment| moment.at);
-        let last = seen.next_back().map_or(first, |moment| moment.at);
+        let mut seen = self.samples.iter().filter(|sample| !sample.pods.is_empty());
+        let first = seen.next().map_or(SimTime::ZERO, |sample| sample.at);
+        let last = seen.next_back().map_or(first, |sample| sample.at);
         last.saturating_since(first)
     }
 
-    /// Samples of CPU use of a pod.
-    pub fn samples(&self) -> usize {
-        let pods = self.moments.iter().flat_map(|moment| &moment.pods);
+    /// Number of samples of the CPU usage of single pods.
+    pub fn pod_samples(&self) -> usize {
+        let pods = self.samples.iter().flat_map(|sample| &sample.pods);
         pods.filter(|pod| pod.containers.iter().any(|container| container.cpu.is_some())).count()
     }
 
-    /// Notes down that somebody else recommends than the plan says.
+    /// Records as an assumption that another recommender is replayed than the plan's.
     pub fn assume_recommender(&mut self, plan: &Plan) {
         let (named, played) = (plan.recommender.name(), super::player::played_recommender(plan));
         if named != played {
-            self.assumed.push(format!("the recommender {named} is not played, but {played}"));
+            self.assumed.push(format!(
+                "the recommender {named} cannot be replayed; {played} is used instead"
+            ));
         }
     }
 
-    /// Gives containers that request nothing what their recorded use asks for: a part of nothing
-    /// is no target. What was given is noted down.
+    /// Assumes requests for containers that have none, from their recorded usage: utilisation needs a
+    /// request.
     pub fn assume_missing_requests(&mut self, containers: &[ContainerRecord]) {
         for container in containers {
             if container.cpu_request.is_none_or(|cpu| cpu == Millicores::ZERO) {
@@ -96,7 +97,7 @@ impl Recording {
                     }
                 });
                 self.assumed.push(format!(
-                    "{} requests no CPU: taken for {request}, as its use asks",
+                    "{} requests no CPU: {request} is assumed from its usage",
                     container.name
                 ));
             }
@@ -110,39 +111,41 @@ impl Recording {
                     }
                 });
                 self.assumed.push(format!(
-                    "{} requests no memory: taken for {request}, as its use asks",
+                    "{} requests no memory: {request} is assumed from its usage",
                     container.name
                 ));
             }
         }
     }
 
-    /// What covers most of the recorded use of a container, with a margin.
+    /// A high quantile of the recorded usage of a container, with a margin.
     fn covered(&self, name: &str, figure: fn(&ContainerInputs) -> Option<f64>) -> f64 {
-        let pods = self.moments.iter().flat_map(|moment| &moment.pods);
+        let pods = self.samples.iter().flat_map(|sample| &sample.pods);
         let containers = pods.flat_map(|pod| &pod.containers);
         let mut figures: Vec<f64> =
             containers.filter(|container| container.name == name).filter_map(figure).collect();
         figures.sort_by(f64::total_cmp);
         let place = (figures.len() as f64 * COVERED) as usize;
-        figures.get(place.min(figures.len().saturating_sub(1))).map_or(0.0, |most| most * MARGIN)
+        figures
+            .get(place.min(figures.len().saturating_sub(1)))
+            .map_or(0.0, |quantile| quantile * MARGIN)
     }
 
     pub(super) fn each(&mut self, name: &str, change: impl Fn(&mut ContainerInputs)) {
-        let pods = self.moments.iter_mut().flat_map(|moment| &mut moment.pods);
+        let pods = self.samples.iter_mut().flat_map(|sample| &mut sample.pods);
         let containers = pods.flat_map(|pod| &mut pod.containers);
         containers.filter(|container| container.name == name).for_each(change);
     }
 
-    /// The sizes of the containers at the last moment with pods.
+    /// The sizes of the containers in the last sample with pods.
     pub fn last_sizes(&self) -> BTreeMap<String, (Millicores, Bytes)> {
-        let last = self.moments.iter().rev().find_map(|moment| moment.pods.first());
+        let last = self.samples.iter().rev().find_map(|sample| sample.pods.first());
         last.map(super::player::sizes_of).unwrap_or_default()
     }
 }
 
-/// A recording for tests: minutes of pods of 500m and 256Mi that use 100Mi, with cores by minute
-/// and pod, and latency by minute.
+/// A recording for tests: pods of 500m and 256Mi that use 100Mi, with the used cores by minute and pod,
+/// and the latency by minute.
 #[cfg(test)]
 pub(crate) fn recording_of(
     minutes: u64,
@@ -153,7 +156,7 @@ pub(crate) fn recording_of(
     use crate::measure::Source;
     let start = SimTime::ZERO + SimDuration::from_secs(1_000_000);
     let step = SimDuration::from_secs(60);
-    let moment = |minute: u64| {
+    let sample = |minute: u64| {
         let at = start + step * (minute + 60);
         let reading = |value| Some(Reading { value, at, source: Source::Prometheus });
         let pod = |place: usize| PodInputs {
@@ -170,7 +173,7 @@ pub(crate) fn recording_of(
             }],
         };
         let pods = (0..pods).map(pod).collect();
-        Moment { at, pods, objective: latency(minute), queries: Vec::new() }
+        Sample { at, pods, objective: latency(minute), queries: Vec::new() }
     };
-    Recording { step, moments: (0..minutes).map(moment).collect(), assumed: Vec::new() }
+    Recording { step, samples: (0..minutes).map(sample).collect(), assumed: Vec::new() }
 }

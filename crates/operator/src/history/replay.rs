@@ -1,30 +1,30 @@
-//! A whole recording, played for everybody, beside what happened.
+//! Replays a whole recording for several autoscalers.
 
 use homeostat_core::{Bytes, Millicores, SimTime};
 use homeostat_decide::Reason;
 
 use super::player::{Follow, Played, Player};
-use super::recording::{Moment, Recording};
-use super::tally::{Objective, Tally, is_kept};
+use super::recording::{Recording, Sample};
+use super::tally::{SloState, Tally, is_met};
 use crate::api::Plan;
 use crate::recommend::Outcome;
 
-/// A recording beside what three autoscalers would have made of it.
+/// What happened, and what three autoscalers would have done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     /// What happened.
     pub recorded: Tally,
     /// What the recommender of the plan would have done.
     pub ours: Tally,
-    /// What the horizontal autoscaler by itself would have done.
+    /// What HPA alone would have done.
     pub hpa: Tally,
-    /// What the vertical autoscaler by itself would have done.
+    /// What VPA alone would have done.
     pub vpa: Tally,
-    /// Core-hours that were really used.
+    /// Core-hours that were used.
     pub used_core_hours: f64,
     /// Every change that the recommender would have made.
     pub changes: Vec<Change>,
-    /// Moments of which nothing is recorded.
+    /// Samples without pods.
     pub gaps: u32,
 }
 
@@ -33,17 +33,17 @@ pub struct Replay {
 pub struct Change {
     /// When.
     pub at: SimTime,
-    /// Pods that there were.
+    /// The recorded number of pods.
     pub recorded_replicas: u32,
-    /// Pods, and cores and bytes of each, before.
+    /// Number of pods, and cores and bytes of each, before the change.
     pub from: (u32, Millicores, Bytes),
-    /// And after.
+    /// The same after the change.
     pub to: (u32, Millicores, Bytes),
-    /// Why.
+    /// The reasons.
     pub reasons: Vec<String>,
 }
 
-/// Plays a recording for everybody.
+/// Replays a recording for all autoscalers.
 pub fn replay(plan: &Plan, recording: &Recording) -> homeostat_decide::Result<Replay> {
     let step = recording.step;
     let hours = step.seconds() / 3600.0;
@@ -60,33 +60,33 @@ pub fn replay(plan: &Plan, recording: &Recording) -> homeostat_decide::Result<Re
         gaps: 0,
     };
     let mut before: [Option<(u32, Millicores, Bytes)>; 4] = [None; 4];
-    for moment in &recording.moments {
-        let Some(played) = ours.play(moment) else {
+    for sample in &recording.samples {
+        let Some(played) = ours.play(sample) else {
             replay.gaps += 1;
             continue;
         };
-        replay.used_core_hours += moment.cores_used() * hours;
-        let objective = match is_kept(plan, moment.objective) {
-            Some(true) => Objective::Kept,
-            Some(false) => Objective::Broken,
-            None => Objective::Unknown,
+        replay.used_core_hours += sample.cores_used() * hours;
+        let slo = match is_met(plan, sample.objective) {
+            Some(true) => SloState::Met,
+            Some(false) => SloState::Violated,
+            None => SloState::Unknown,
         };
-        replay.recorded.add_recorded(hours, moment, objective);
-        let pods = moment.pods.len() as u32;
-        let first = moment.pods.first().map(super::player::sizes_of).unwrap_or_default();
+        replay.recorded.add_recorded(hours, sample, slo);
+        let pods = sample.pods.len() as u32;
+        let first = sample.pods.first().map(super::player::sizes_of).unwrap_or_default();
         let size =
             first.values().fold(Default::default(), |(cpu, memory): (Millicores, Bytes), size| {
                 (cpu + size.0, memory + size.1)
             });
         count_change(&mut replay.recorded, &mut before[0], (pods, size.0, size.1));
-        replay.ours.add(hours, moment, &played.stage, played.objective);
+        replay.ours.add(hours, sample, &played.stage, played.slo);
         count_change(&mut replay.ours, &mut before[1], has(&played));
-        replay.changes.extend(change(moment, &played));
-        for (place, player) in others.iter_mut().enumerate() {
-            let Some(played) = player.play(moment) else { continue };
-            let tally = if place == 0 { &mut replay.hpa } else { &mut replay.vpa };
-            tally.add(hours, moment, &played.stage, played.objective);
-            count_change(tally, &mut before[2 + place], has(&played));
+        replay.changes.extend(change(sample, &played));
+        for (index, player) in others.iter_mut().enumerate() {
+            let Some(played) = player.play(sample) else { continue };
+            let tally = if index == 0 { &mut replay.hpa } else { &mut replay.vpa };
+            tally.add(hours, sample, &played.stage, played.slo);
+            count_change(tally, &mut before[2 + index], has(&played));
         }
     }
     Ok(replay)
@@ -109,34 +109,34 @@ fn count_change(
     *before = Some(now);
 }
 
-fn change(moment: &Moment, played: &Played) -> Option<Change> {
+fn change(sample: &Sample, played: &Played) -> Option<Change> {
     let outcome = played.outcome.as_ref()?;
     let from = has(played);
     let size = outcome.containers.values().copied();
     let size =
         size.fold((Millicores::ZERO, Bytes::ZERO), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-    let to = (outcome.decision.applied.replicas, size.0, size.1);
+    let to = (outcome.decision.applied().replicas, size.0, size.1);
     let is_resized = (from.1, from.2) != (to.1, to.2);
-    let recorded_replicas = moment.pods.len() as u32;
+    let recorded_replicas = sample.pods.len() as u32;
     (from != to).then(|| Change {
-        at: moment.at,
+        at: sample.at,
         recorded_replicas,
         from,
         to,
-        reasons: reasons(outcome, is_resized, moment.objective.is_some()),
+        reasons: reasons(outcome, is_resized, sample.objective.is_some()),
     })
 }
 
-/// Why something changed, without what is said of sizes if they stayed.
+/// The reasons of a change, without those of sizes that did not change.
 fn reasons(outcome: &Outcome, is_resized: bool, is_measured: bool) -> Vec<String> {
-    let said = |(place, words): (usize, &String)| match outcome.decision.reasons.get(place) {
+    let shown = |(index, text): (usize, &String)| match outcome.decision.reasons().get(index) {
         Some(Reason::InsideRange) => None,
         Some(Reason::Recommendation { .. }) if !is_resized => None,
-        // It was measured, but not with such pods, and was not told to the engine.
+        // It was measured, but with other pods, so that the engine did not get it.
         Some(Reason::NoRequests) if is_measured => {
-            Some("latency with so little CPU, or so much, was not observed".to_owned())
+            Some("latency with this amount of CPU was not observed".to_owned())
         }
-        _ => Some(words.clone()),
+        _ => Some(text.clone()),
     };
-    outcome.reasons.iter().enumerate().filter_map(said).collect()
+    outcome.reasons.iter().enumerate().filter_map(shown).collect()
 }

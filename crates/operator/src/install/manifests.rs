@@ -1,4 +1,4 @@
-//! Everything that is installed, as plain YAML for `kubectl apply`.
+//! Everything to install, as YAML for `kubectl apply`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::rights::{Place, rules};
 use super::workload::deployment;
 use crate::api::definitions;
 
-/// The name of everything that is installed.
+/// The name of all installed objects.
 pub(super) const NAME: &str = "homeostat";
 
 /// How the operator is installed.
@@ -17,19 +17,18 @@ pub struct Installation {
     pub namespace: String,
     /// The image.
     pub image: String,
-    /// Where queries are asked, if anywhere.
+    /// The Prometheus server, if there is one.
     pub prometheus: Option<String>,
-    /// The only namespace that is looked after; all of them if there is none.
+    /// The only namespace whose workloads are scaled; all namespaces if there is none.
     pub only_namespace: Option<String>,
-    /// Whether pods are sized when they start.
+    /// Whether the webhook is installed.
     pub has_webhook: bool,
-    /// Whether the server knows `policy/v1`, which came with 1.21.
+    /// Whether the server knows `policy/v1`, which is new in 1.21.
     pub has_policy_v1: bool,
 }
 
 impl Installation {
-    /// Name of what belongs to no namespace: installations for single namespaces stand beside
-    /// each other.
+    /// Name of cluster-wide objects, different for installations of single namespaces.
     pub fn cluster_name(&self) -> String {
         match &self.only_namespace {
             Some(only) => format!("{NAME}-{only}"),
@@ -67,7 +66,7 @@ impl Installation {
         objects
     }
 
-    /// Everything but the definitions, in the order in which it is to be made.
+    /// Everything except the definitions, in the order of creation.
     fn objects(&self) -> Vec<Value> {
         let mut objects = vec![
             json!({
@@ -81,7 +80,7 @@ impl Installation {
         ];
         objects.extend(self.roles());
         if self.has_webhook {
-            // Empty: the operator fills it, and may neither read nor write another.
+            // Installed empty: the operator writes it, and has no right to any other secret.
             objects.push(json!({
                 "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
                 "metadata": self.metadata("homeostat-webhook"),
@@ -98,7 +97,7 @@ impl Installation {
     }
 }
 
-/// Everything that is installed, as YAML.
+/// Everything to install, as YAML.
 pub fn manifests(installation: &Installation) -> String {
     let mut text = definitions();
     for object in installation.objects() {
@@ -109,19 +108,19 @@ pub fn manifests(installation: &Installation) -> String {
     text
 }
 
-/// Labels that select our pods.
+/// Labels that select the operator's pods.
 pub(super) fn selector() -> Value {
     json!({ "app.kubernetes.io/name": NAME, "app.kubernetes.io/instance": NAME })
 }
 
-/// Labels of all that is ours.
+/// Labels of all installed objects.
 pub(super) fn labels() -> Value {
     let mut labels = selector();
     labels["app.kubernetes.io/version"] = json!(env!("CARGO_PKG_VERSION"));
     labels
 }
 
-/// A role, and its binding to the operator's account.
+/// A role and its binding to the operator's service account.
 fn role(kind: &str, metadata: Value, rules: Vec<Value>, account_namespace: &str) -> [Value; 2] {
     let api_version = "rbac.authorization.k8s.io/v1";
     let name = metadata["name"].clone();

@@ -1,5 +1,5 @@
-//! What is installed in a cluster: roles, from one list of rights, and everything else that
-//! `manifests` prints. The Helm chart says the same; a test compares the two.
+//! What is installed in a cluster: roles from one list of rights, and everything else that
+//! `manifests` prints. A test checks that the Helm chart installs the same.
 
 mod manifests;
 mod network;

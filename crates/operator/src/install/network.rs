@@ -1,10 +1,10 @@
-//! Who reaches the operator, whom it reaches, and how many copies may be away at once.
+//! Service, network policy, disruption budget and webhook configuration of the operator.
 
 use serde_json::{Value, json};
 
 use super::manifests::{Installation, NAME, labels, selector};
 
-/// The service that the API server calls, and Prometheus.
+/// The service that the API server and Prometheus call.
 pub(super) fn service(installation: &Installation) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": installation.metadata(NAME),
@@ -16,7 +16,7 @@ pub(super) fn service(installation: &Installation) -> Value {
     })
 }
 
-/// One copy at most is away when nodes are drained.
+/// At most one replica is unavailable when nodes are drained.
 pub(super) fn disruption_budget(installation: &Installation) -> Value {
     let version = if installation.has_policy_v1 { "policy/v1" } else { "policy/v1beta1" };
     json!({
@@ -26,12 +26,12 @@ pub(super) fn disruption_budget(installation: &Installation) -> Value {
     })
 }
 
-/// In: the webhook and metrics. Out: names, the API server and Prometheus.
+/// Ingress: webhook and metrics. Egress: DNS, the API server and Prometheus.
 pub(super) fn network_policy(installation: &Installation) -> Value {
     let tcp = |port: u16| json!({ "protocol": "TCP", "port": port });
     let mut egress = vec![
         json!({ "ports": [{ "protocol": "UDP", "port": 53 }, tcp(53)] }),
-        // A policy sees the port behind the service's address: 6443 on most clusters.
+        // A policy applies to the port behind the service: 6443 on most clusters.
         json!({ "ports": [tcp(443), tcp(6443)] }),
     ];
     if let Some(url) = &installation.prometheus {
@@ -43,14 +43,14 @@ pub(super) fn network_policy(installation: &Installation) -> Value {
         "spec": {
             "podSelector": { "matchLabels": selector() },
             "policyTypes": ["Ingress", "Egress"],
-            // The API server and the kubelet call from addresses that no selector names.
+            // No selector matches the addresses of the API server and the kubelet.
             "ingress": [{ "ports": [{ "protocol": "TCP", "port": "https" }] }],
             "egress": egress,
         },
     })
 }
 
-/// The port of an address, or the usual one of its scheme.
+/// The port of a URL, or the default one of its scheme.
 fn port_of(url: &str) -> u16 {
     let uri: Option<http::Uri> = url.parse().ok();
     let port = uri.as_ref().and_then(http::Uri::port_u16);
@@ -58,13 +58,13 @@ fn port_of(url: &str) -> u16 {
     port.unwrap_or(if is_secure { 443 } else { 80 })
 }
 
-/// The webhook as the API server knows it. The operator adds the authority's certificate.
+/// The webhook configuration. The operator adds the authority's certificate.
 pub(super) fn webhook_configuration(installation: &Installation) -> Value {
     let own_name = "kubernetes.io/metadata.name";
     let selector = match &installation.only_namespace {
         Some(only) => json!([{ "key": own_name, "operator": "In", "values": [only] }]),
         None => {
-            // The cluster's own pods, and ours: they must never wait for us.
+            // Pods of the control plane and of the operator must not depend on the webhook.
             let others = ["kube-system", &installation.namespace];
             json!([{ "key": own_name, "operator": "NotIn", "values": others }])
         }

@@ -1,29 +1,29 @@
-//! What the operator may do in a cluster, and why. This list is the only one: the roles that
-//! `manifests` prints and the chart's `_rights.tpl` are made from it, and a test runs the
-//! operator with nothing else and fails if a call is forbidden or a verb is never used.
+//! The rights of the operator in a cluster, with reasons. The roles that `manifests` prints and the
+//! chart's `_rights.tpl` are generated from this list; a test runs the operator with these rights only,
+//! and fails if a request is forbidden or a verb is never used.
 
 use serde_json::{Value, json};
 
 use super::manifests::Installation;
 use crate::lease::lease_name;
 
-/// Where a right holds.
+/// Where a right applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In all namespaces, or in the only one that is looked after.
+    /// In all namespaces, or in the only one whose workloads are scaled.
     Workloads,
     /// In the operator's own namespace.
     Own,
-    /// In the cluster as a whole, and only with the webhook.
+    /// In the whole cluster, and only with the webhook.
     Cluster,
 }
 
-/// Which objects a right is about.
+/// The objects that a right applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// All of the kind.
+    /// All objects of the kind.
     All,
-    /// One of a name that never changes.
+    /// One object with a fixed name.
     Always(&'static str),
     /// The lease of this installation.
     Lease,
@@ -31,24 +31,24 @@ pub enum Named {
     WebhookConfiguration,
 }
 
-/// Something that the operator may do.
+/// A right of the operator.
 #[derive(Debug, Clone, Copy)]
 pub struct Right {
-    /// Where.
+    /// Where it applies.
     pub place: Place,
-    /// Group of the API.
+    /// API group.
     pub group: &'static str,
-    /// Kinds of objects, in the plural.
+    /// Resources.
     pub resources: &'static [&'static str],
-    /// What may be done with them.
+    /// Verbs.
     pub verbs: &'static [&'static str],
-    /// With which of them.
+    /// Resource names.
     pub named: Named,
-    /// What for.
+    /// The reason.
     pub why: &'static str,
 }
 
-/// Everything that the operator may do.
+/// All rights of the operator.
 pub const RIGHTS: &[Right] = &[
     Right {
         place: Place::Workloads,
@@ -56,7 +56,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["multidimpodautoscalers"],
         verbs: &["list", "watch"],
         named: Named::All,
-        why: "Objects are followed; what people wrote in them is never changed.",
+        why: "Objects are watched; their spec is never changed.",
     },
     Right {
         place: Place::Workloads,
@@ -72,7 +72,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["multidimpodautoscalercheckpoints"],
         verbs: &["get", "create", "patch"],
         named: Named::All,
-        why: "What is remembered of an object, so that a restart loses nothing.",
+        why: "The history of an object, so that a restart does not lose it.",
     },
     Right {
         place: Place::Workloads,
@@ -88,7 +88,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["limitranges"],
         verbs: &["list"],
         named: Named::All,
-        why: "What a namespace lets a container request: a pod beyond it would be refused.",
+        why: "What a namespace allows containers to request: a pod beyond it would be rejected.",
     },
     Right {
         place: Place::Workloads,
@@ -96,7 +96,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["configmaps"],
         verbs: &["get"],
         named: Named::All,
-        why: "Policy files that objects name; no other config map is asked for.",
+        why: "Policy files that objects refer to; no other ConfigMap is read.",
     },
     Right {
         place: Place::Workloads,
@@ -104,7 +104,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["pods/eviction"],
         verbs: &["create"],
         named: Named::All,
-        why: "A pod of the wrong size is made anew; disruption budgets hold.",
+        why: "A pod of the wrong size is replaced; disruption budgets apply.",
     },
     Right {
         place: Place::Workloads,
@@ -112,7 +112,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["pods/resize"],
         verbs: &["patch"],
         named: Named::All,
-        why: "Servers from 1.33 on resize a pod where it runs.",
+        why: "Servers from 1.33 on resize a pod in place.",
     },
     Right {
         place: Place::Workloads,
@@ -120,7 +120,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["replicationcontrollers/scale"],
         verbs: &["get", "patch"],
         named: Named::All,
-        why: "The number of pods of a workload, and nothing else of it.",
+        why: "The number of pods of a workload, and no other part of it.",
     },
     Right {
         place: Place::Workloads,
@@ -128,7 +128,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["deployments/scale", "replicasets/scale", "statefulsets/scale"],
         verbs: &["get", "patch"],
         named: Named::All,
-        why: "The number of pods of a workload, and nothing else of it.",
+        why: "The number of pods of a workload, and no other part of it.",
     },
     Right {
         place: Place::Workloads,
@@ -136,7 +136,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["pods"],
         verbs: &["list"],
         named: Named::All,
-        why: "What pods use.",
+        why: "The usage of pods.",
     },
     Right {
         place: Place::Workloads,
@@ -144,7 +144,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["horizontalpodautoscalers"],
         verbs: &["list"],
         named: Named::All,
-        why: "Who else scales a workload: two that act would fight.",
+        why: "Other autoscalers of a workload, which would conflict.",
     },
     Right {
         place: Place::Workloads,
@@ -152,7 +152,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["verticalpodautoscalers"],
         verbs: &["list"],
         named: Named::All,
-        why: "Who else sizes a workload.",
+        why: "Other autoscalers of a workload, which would conflict.",
     },
     Right {
         place: Place::Workloads,
@@ -160,7 +160,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["events"],
         verbs: &["create", "patch"],
         named: Named::All,
-        why: "Events of the objects; one that repeats is counted up.",
+        why: "Events of the objects; repeated ones are aggregated.",
     },
     Right {
         place: Place::Own,
@@ -168,7 +168,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["leases"],
         verbs: &["create"],
         named: Named::All,
-        why: "Who leads. To create cannot be limited to a name.",
+        why: "Leader election. The verb create cannot be limited to a name.",
     },
     Right {
         place: Place::Own,
@@ -176,7 +176,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["leases"],
         verbs: &["get", "update"],
         named: Named::Lease,
-        why: "Who leads.",
+        why: "Leader election.",
     },
     Right {
         place: Place::Own,
@@ -184,7 +184,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["secrets"],
         verbs: &["get", "update"],
         named: Named::Always("homeostat-webhook"),
-        why: "The webhook's certificate: this secret is installed empty, no other is ever read.",
+        why: "The webhook's certificate: this secret is installed empty, and no other is read.",
     },
     Right {
         place: Place::Cluster,
@@ -192,7 +192,7 @@ pub const RIGHTS: &[Right] = &[
         resources: &["mutatingwebhookconfigurations"],
         verbs: &["get", "patch"],
         named: Named::WebhookConfiguration,
-        why: "The API server is told which authority to believe.",
+        why: "The authority of the webhook's certificate.",
     },
 ];
 
@@ -227,10 +227,10 @@ pub(super) fn rules(place: Place, installation: &Installation) -> Vec<Value> {
     rights.map(rule).collect()
 }
 
-/// The list as named templates of the chart.
+/// The rights as named templates of the chart.
 pub fn chart_rights() -> String {
     let mut text = String::from(
-        "{{/*\nMade from the list in crates/operator/src/install/rights.rs. Do not edit:\n\
+        "{{/*\nGenerated from the list in crates/operator/src/install/rights.rs. Do not edit:\n\
          HOMEOSTAT_WRITE=1 cargo test -p homeostat-operator --test it rights_of_the_chart\n*/}}\n",
     );
     for (place, name) in

@@ -1,4 +1,4 @@
-//! The operator as a Deployment: two copies of which one leads, without any privilege.
+//! The operator as a Deployment: two unprivileged replicas, of which one leads.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(super) fn deployment(installation: &Installation) -> Value {
 }
 
 fn container(installation: &Installation) -> Value {
-    let of_the_pod = |name: &str, field: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": field } } });
+    let from_field = |name: &str, field: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": field } } });
     let probe = |path: &str, period: u32, failures: u32| {
         json!({
             "httpGet": { "path": path, "port": "https", "scheme": "HTTPS" },
@@ -55,8 +55,8 @@ fn container(installation: &Installation) -> Value {
         "imagePullPolicy": "IfNotPresent",
         "args": arguments(installation),
         "env": [
-            of_the_pod("POD_NAME", "metadata.name"),
-            of_the_pod("POD_NAMESPACE", "metadata.namespace"),
+            from_field("POD_NAME", "metadata.name"),
+            from_field("POD_NAMESPACE", "metadata.namespace"),
         ],
         "ports": [{ "name": "https", "containerPort": PORT, "protocol": "TCP" }],
         "startupProbe": probe("/healthz", 2, 30),

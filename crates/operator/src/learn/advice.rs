@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use homeostat_core::SimDuration;
+use homeostat_core::{Persist, Result as CoreResult, SimDuration, Snapshot};
 use homeostat_decide::{
     Allocation, AllocationBounds, Features, Observation, Proposal, Reason, RewardPreset,
     ScalingAction,
 };
 use homeostat_env::Action;
 
+use super::policy_file::ServedPolicy;
 use crate::api::ConditionReason;
 
 /// What a learner says at one moment.
@@ -16,6 +17,8 @@ use crate::api::ConditionReason;
 pub enum Advice {
     /// It acts.
     Act(Action),
+    /// A policy file decides by itself.
+    Serve(ServedPolicy),
     /// Nobody has opened a session.
     Nobody,
     /// It did not answer in time.
@@ -39,7 +42,7 @@ impl Advice {
     /// Why somebody else recommends in its place; none if it acts.
     pub fn absence(&self) -> Option<ConditionReason> {
         match self {
-            Self::Act(_) => None,
+            Self::Act(_) | Self::Serve(_) => None,
             Self::Nonsense { .. } => Some(ConditionReason::RecommenderNonsense),
             Self::Nobody | Self::Silent { .. } | Self::Unavailable { .. } => {
                 Some(ConditionReason::RecommenderUnavailable)
@@ -52,6 +55,7 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Act(action) => write!(f, "action {action}"),
+            Self::Serve(policy) => write!(f, "policy of {}", policy.version),
             Self::Nobody => f.write_str("no learner has opened a session"),
             Self::Silent { waited: Some(waited) } => {
                 write!(f, "the learner did not act within {waited}")
@@ -71,7 +75,7 @@ pub struct LastAction {
 }
 
 impl LastAction {
-    /// What the window was worth: the reward of the serverless worlds by default.
+    /// What the window was worth: the reward of the serverless environments by default.
     pub fn reward(
         &self,
         features: &[f32; Features::COUNT],
@@ -80,20 +84,40 @@ impl LastAction {
     ) -> f64 {
         RewardPreset::Slo.of(features, obs, bounds) - self.penalty
     }
+
+    /// Takes note of an action and of what became of it.
+    pub fn note(&mut self, advice: Option<&Advice>, from: &Allocation, applied: &Allocation) {
+        *self = match advice {
+            Some(Advice::Act(Action::Discrete(step))) => {
+                let step = ScalingAction::from_index(*step).unwrap_or(ScalingAction::Hold);
+                let previous = self.step.unwrap_or(ScalingAction::Hold);
+                Self { step: Some(step), penalty: step.penalty(previous, from, applied) }
+            }
+            _ => Self::default(),
+        };
+    }
 }
 
-/// An action as a proposal: one of the steps of Table 4.1, or replicas, cores and GiB of a pod.
-/// An illegal step changes nothing; the guardrails bound the rest.
-pub fn act(
-    action: &Action,
-    from: &Allocation,
-    bounds: &AllocationBounds,
-    last: &mut LastAction,
-) -> Proposal {
+impl Persist for LastAction {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let step = self.step.map(|step| step.index() as u64);
+        out.put_u64(&format!("{name}/step"), step.into_iter().collect::<Vec<_>>());
+        out.put_f64(&format!("{name}/penalty"), [self.penalty]);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        let step = from.any_u64s(&format!("{name}/step"))?.first();
+        self.step = step.and_then(|step| ScalingAction::from_index(*step as usize));
+        self.penalty = from.f64s(&format!("{name}/penalty"), 1)?[0];
+        Ok(())
+    }
+}
+
+/// An action as a proposal: one step of one dimension, or replicas, cores and GiB of a pod.
+pub fn propose(action: &Action, from: &Allocation) -> Proposal {
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
     match action {
         Action::Continuous(values) => {
-            *last = LastAction::default();
             let value = |place: usize| values.get(place).copied().map_or(f64::NAN, f64::from);
             Proposal {
                 replicas: value(0),
@@ -104,12 +128,7 @@ pub fn act(
         }
         _ => {
             let step = action.discrete().and_then(ScalingAction::from_index);
-            let step = step.unwrap_or(ScalingAction::Hold);
-            let wanted = step.apply(from, bounds);
-            let is_undone = last.step.is_some_and(|before| step.opposes(before));
-            let penalty = if is_undone || wanted.is_err() { RewardPreset::PENALTY } else { 0.0 };
-            *last = LastAction { step: Some(step), penalty };
-            Proposal::keep(&wanted.unwrap_or(*from)).because(Reason::Action { action: step })
+            step.unwrap_or(ScalingAction::Hold).propose(from)
         }
     }
 }
@@ -117,45 +136,47 @@ pub fn act(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homeostat_core::{Bounds, Bytes, Millicores};
+    use homeostat_core::{Bytes, Millicores};
 
     fn allocation(replicas: u32, millicores: u64) -> Allocation {
         Allocation { replicas, cpu: Millicores::new(millicores), memory: Bytes::from_mib(512) }
     }
 
-    fn bounds() -> AllocationBounds {
-        AllocationBounds {
-            replicas: Bounds::try_new(1, 4).unwrap(),
-            cpu: Bounds::try_new(Millicores::new(100), Millicores::new(1000)).unwrap(),
-            memory: Bounds::try_new(Bytes::from_mib(64), Bytes::from_mib(1024)).unwrap(),
-        }
+    #[test]
+    fn an_action_that_is_not_carried_out_or_undoes_the_one_before_is_penalised() {
+        let mut last = LastAction::default();
+        let mut check = |action: ScalingAction, applied: u32, penalty: f64| {
+            let advice = Advice::Act(Action::Discrete(action.index()));
+            last.note(Some(&advice), &allocation(3, 500), &allocation(applied, 500));
+            assert_eq!(last.penalty, penalty, "{action}");
+        };
+        check(ScalingAction::ReplicasUp, 4, 0.0);
+        check(ScalingAction::ReplicasUp, 3, 1.0);
+        check(ScalingAction::ReplicasDown, 2, 1.0);
+        check(ScalingAction::Hold, 3, 0.0);
     }
 
     #[test]
-    fn steps_that_leave_the_bounds_or_undo_the_one_before_are_paid_for() {
+    fn the_last_action_survives_a_restart() {
         let mut last = LastAction::default();
-        let mut check = |action: usize, from: Allocation, replicas: f64, penalty: f64| {
-            let proposal = act(&Action::Discrete(action), &from, &bounds(), &mut last);
-            assert_eq!((proposal.replicas, last.penalty), (replicas, penalty), "{action}");
-        };
-        let up = ScalingAction::ReplicasUp.index();
-        let down = ScalingAction::ReplicasDown.index();
-        check(up, allocation(3, 500), 4.0, 0.0);
-        check(up, allocation(4, 500), 4.0, 1.0);
-        check(down, allocation(4, 500), 3.0, 1.0);
-        check(0, allocation(3, 500), 3.0, 0.0);
+        let advice = Advice::Act(Action::Discrete(ScalingAction::ReplicasUp.index()));
+        last.note(Some(&advice), &allocation(3, 500), &allocation(3, 500));
+        let mut snapshot = Snapshot::default();
+        last.save("last", &mut snapshot);
+        let mut restored = LastAction::default();
+        restored.load("last", &snapshot).expect("just saved");
+        assert_eq!(restored, last);
     }
 
     #[test]
     fn an_allocation_is_taken_as_it_is_and_what_is_missing_is_no_number() {
-        let mut last = LastAction::default();
         let all = Action::Continuous(vec![1e6, 0.25, 2.0]);
-        let proposal = act(&all, &allocation(2, 500), &bounds(), &mut last);
+        let proposal = propose(&all, &allocation(2, 500));
         assert_eq!(
             (proposal.replicas, proposal.cpu_cores, proposal.memory_bytes),
             (1e6, 0.25, 2.0 * 1024.0 * 1024.0 * 1024.0)
         );
-        let short = act(&Action::Continuous(vec![2.0]), &allocation(2, 500), &bounds(), &mut last);
+        let short = propose(&Action::Continuous(vec![2.0]), &allocation(2, 500));
         assert!(short.cpu_cores.is_nan());
     }
 }

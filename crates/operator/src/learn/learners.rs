@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_env::Action;
 use homeostat_wire::{EnvironmentError, Environments, Opening, Stepped};
 
-use super::desk::Desk;
+use super::session::LearnerSession;
 use crate::api::LearnerActions;
 use crate::controllers::Key;
 use crate::lease::Leadership;
@@ -15,14 +15,14 @@ use crate::lease::Leadership;
 /// Nobody listens to learners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nobody listens to learners: start the operator with --listen-learners ADDRESS")]
-pub struct NoDesk;
+pub struct NoSession;
 
 /// The desks of all objects that have an external recommender.
 pub struct Learners {
     /// Time between two looks; none if nobody listens.
     interval: Option<Duration>,
     leads: Leadership,
-    desks: Mutex<BTreeMap<Key, Arc<Desk>>>,
+    desks: Mutex<BTreeMap<Key, Arc<LearnerSession>>>,
 }
 
 impl Learners {
@@ -37,13 +37,13 @@ impl Learners {
         key: &Key,
         actions: LearnerActions,
         timeout: Duration,
-    ) -> Result<Arc<Desk>, NoDesk> {
+    ) -> Result<Arc<LearnerSession>, NoSession> {
         // A look may come late, and waits for the learners of others.
-        let patience = self.interval.ok_or(NoDesk)? * 3 + timeout * 2 + Duration::from_secs(10);
+        let patience = self.interval.ok_or(NoSession)? * 3 + timeout * 2 + Duration::from_secs(10);
         let mut desks = self.locked();
         let desk = desks.get(key).filter(|desk| desk.actions() == actions).cloned();
         Ok(desk.unwrap_or_else(|| {
-            let desk = Arc::new(Desk::new(actions, patience));
+            let desk = Arc::new(LearnerSession::new(actions, patience));
             desks.insert(key.clone(), desk.clone());
             desk
         }))
@@ -54,11 +54,11 @@ impl Learners {
         self.locked().retain(|key, _| is_kept(key));
     }
 
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Desk>>> {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<LearnerSession>>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of_session(&self, session: &str) -> Result<(Arc<Desk>, u64), EnvironmentError> {
+    fn of_session(&self, session: &str) -> Result<(Arc<LearnerSession>, u64), EnvironmentError> {
         let parts = session.rsplit_once('#').and_then(|(name, session)| {
             let (namespace, name) = name.split_once('/')?;
             Some(((namespace.to_owned(), name.to_owned()), session.parse().ok()?))

@@ -130,7 +130,6 @@ fn with_tls(
 mod tests {
     use super::*;
     use crate::lease::Leadership;
-    use crate::telemetry::Telemetry;
     use crate::webhook::Certificates;
     use homeostat_wire::{ClientConfig, EnvironmentClient, EnvironmentError};
     use k8s_openapi::jiff::Timestamp;
@@ -145,9 +144,7 @@ mod tests {
         let address = listener.local_addr().expect("it is bound");
         let others = "203.0.113.1:7710".parse().expect("an address of others");
         let port = LearnerPort { address: others, token: Token::new(SECRET).ok() };
-        let nobody = kube::Config::new("http://127.0.0.1:1".parse().expect("valid"));
-        let client = kube::Client::try_from(nobody).expect("a client of nobody");
-        let leads = Leadership::of_a_single_copy(client, Arc::new(Telemetry::default()));
+        let leads = Leadership::of_a_single_replica();
         let learners = Learners::new(Some(Duration::from_secs(1)), leads);
         let certificate = CurrentCertificate::showing(&made).expect("they fit");
         tokio::spawn(serve_learners(listener, port, Arc::new(certificate), Arc::new(learners)));

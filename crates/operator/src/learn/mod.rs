@@ -5,13 +5,13 @@
 //! one is silent or makes no sense, `joint` recommends in its place.
 
 mod advice;
-mod desk;
 mod learners;
 mod listen;
 mod policy_file;
+mod session;
 
-pub use advice::{Advice, LastAction, act};
-pub use desk::{Desk, Moment};
-pub use learners::{Learners, NoDesk};
+pub use advice::{Advice, LastAction, propose};
+pub use learners::{Learners, NoSession};
 pub use listen::{LearnerPort, ListenError, serve_learners};
-pub use policy_file::{LearnedPolicy, PolicyFile, PolicyFileError};
+pub use policy_file::{PolicyFile, PolicyFileError, ServedPolicy};
+pub use session::{LearnerSession, Transition};

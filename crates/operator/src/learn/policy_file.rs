@@ -1,11 +1,9 @@
-//! A policy file of this project as a recommender: it reads the features of Table 4.1 and
-//! answers with a step.
+//! A policy file of this project as a recommender.
 
-use homeostat_core::{SimDuration, SimTime, Stream};
-use homeostat_decide::{Features, ScalingAction};
-use homeostat_env::{Action, Space};
-use homeostat_nn::Kernel;
-use homeostat_rl::{Policy, Sampling, Workspace};
+use std::sync::Arc;
+
+use homeostat_core::{SimDuration, SimTime};
+use homeostat_rl::Policy;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
@@ -34,60 +32,34 @@ pub enum PolicyFileError {
         /// What is wrong with it.
         why: String,
     },
-    /// It was trained for something else.
-    #[error(
-        "{place} was trained on {env}, whose states or actions are others; use one of \
-         faas/function-v1, faas/shared-v1 or faas/fleet-v1"
-    )]
-    OtherWorld {
-        /// Where it is.
-        place: String,
-        /// What it was trained on.
-        env: String,
-    },
 }
 
-/// A policy that acts in a workload.
-pub struct LearnedPolicy {
-    policy: Policy,
-    workspace: Workspace,
-    /// The most probable action is taken: nothing is drawn.
-    rng: Stream,
+/// A policy that was read, with what tells it from another.
+#[derive(Debug, Clone)]
+pub struct ServedPolicy {
+    /// Where it is, and the version of the config map.
+    pub version: String,
+    /// The policy.
+    pub policy: Arc<Policy>,
 }
 
-impl LearnedPolicy {
-    /// The policy of a file's bytes.
-    pub fn read(place: &str, bytes: &[u8]) -> Result<Self, PolicyFileError> {
-        let place = place.to_owned();
-        let policy = match Policy::from_bytes(bytes) {
-            Ok(policy) => policy,
-            Err(error) => {
-                return Err(PolicyFileError::Unreadable { place, why: error.to_string() });
-            }
-        };
-        let (low, high) = Features::RANGES.into_iter().unzip();
-        let steps = Space::Discrete(ScalingAction::ALL.len());
-        if policy.observation() != (Space::Box { low, high }) || policy.action() != steps {
-            return Err(PolicyFileError::OtherWorld { place, env: policy.env().to_owned() });
-        }
-        let workspace = Workspace::new(Kernel::best());
-        Ok(Self { policy, workspace, rng: Stream::from_seed(0) })
+impl PartialEq for ServedPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
     }
+}
 
-    /// What it does in a state.
-    pub fn choose(&mut self, state: &[f32; Features::COUNT]) -> Action {
-        let mut action = Action::Discrete(0);
-        let Self { policy, workspace, rng } = self;
-        policy.act(state, Sampling::Greedy, rng, &mut action, workspace);
-        action
-    }
+/// Reads a policy file.
+fn read(place: &str, bytes: &[u8]) -> Result<Arc<Policy>, PolicyFileError> {
+    let unreadable = |why: String| PolicyFileError::Unreadable { place: place.to_owned(), why };
+    Policy::from_bytes(bytes).map(Arc::new).map_err(|error| unreadable(error.to_string()))
 }
 
 /// A policy file in a config map, looked at again and again.
 pub struct PolicyFile {
     at: PolicyFileRef,
     /// Version of the config map, and what is in it.
-    found: Result<(String, LearnedPolicy), PolicyFileError>,
+    found: Result<ServedPolicy, PolicyFileError>,
     looked: Option<SimTime>,
 }
 
@@ -128,7 +100,8 @@ impl PolicyFile {
             return self.miss(why);
         };
         let version = found.metadata.resource_version.unwrap_or_default();
-        if self.found.as_ref().is_ok_and(|(known, _)| *known == version) {
+        let version = format!("{} {version}", place(&self.at));
+        if self.found.as_ref().is_ok_and(|known| known.version == version) {
             return;
         }
         let binary = found.binary_data.as_ref().and_then(|data| data.get(&self.at.key));
@@ -140,17 +113,18 @@ impl PolicyFile {
             );
             return self.miss(why);
         };
-        self.found = LearnedPolicy::read(&place(&self.at), &bytes.0).map(|read| (version, read));
+        self.found =
+            read(&place(&self.at), &bytes.0).map(|policy| ServedPolicy { version, policy });
     }
 
     fn miss(&mut self, why: String) {
         self.found = Err(PolicyFileError::Missing { place: place(&self.at), why });
     }
 
-    /// What it does in a state.
-    pub fn advise(&mut self, state: &[f32; Features::COUNT]) -> Advice {
-        match &mut self.found {
-            Ok((_, policy)) => Advice::Act(policy.choose(state)),
+    /// The policy, or why there is none.
+    pub fn advice(&self) -> Advice {
+        match &self.found {
+            Ok(policy) => Advice::Serve(policy.clone()),
             Err(error) => Advice::Unavailable { why: error.to_string() },
         }
     }

@@ -1,10 +1,9 @@
-//! What is known of a workload: numbers with the time and the place they come from, and
-//! whether they may be believed.
+//! Metrics of a workload with their time and source, and whether they can be trusted.
 
 mod pod_metrics;
 mod prometheus;
+mod query_backoff;
 mod reading;
-mod rests;
 mod sudden_zero;
 mod trust;
 
@@ -12,4 +11,4 @@ pub use pod_metrics::{PodUse, pod_metrics};
 pub use prometheus::{AddressError, LabelledSeries, Prometheus, PrometheusAddress};
 pub use reading::{Problem, Reading, Source};
 pub use sudden_zero::SuddenZero;
-pub use trust::{Trust, TrustConfig, TrustMemory, Verdict};
+pub use trust::{Problems, TrustConfig, Verdict};

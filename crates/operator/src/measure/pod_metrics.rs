@@ -1,4 +1,4 @@
-//! Use of pods, from the metrics API of the cluster.
+//! Usage of pods, from the metrics API of the cluster.
 
 use homeostat_core::{Bytes, Millicores, SimTime};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -9,20 +9,20 @@ use serde::Deserialize;
 use super::reading::{Problem, Reading, Source};
 use crate::api::{cores, duration, memory_bytes};
 
-/// Use of one pod.
+/// Usage of one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodUse {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// From when on it was measured; none if the source does not say.
+    /// Start of the window of the measurement, if the source reports it.
     pub measured_from: Option<SimTime>,
-    /// CPU and memory of each container, by name; an amount that cannot be read is missing.
+    /// CPU and memory of each container, by name; an unreadable amount is none.
     pub containers: Vec<(String, Option<Reading>, Option<Reading>)>,
 }
 
-/// Use of all pods of a namespace, or of all namespaces, in one question.
+/// Reads the usage of all pods of a namespace, or of all namespaces, in one request.
 pub async fn pod_metrics(client: &Client, namespace: Option<&str>) -> Result<Vec<PodUse>, Problem> {
     let path = match namespace {
         Some(namespace) => format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn use_is_read_as_the_metrics_server_writes_it() {
+    fn usage_is_read_as_the_metrics_server_writes_it() {
         let text = r#"{"kind":"PodMetricsList","items":[{
             "metadata":{"name":"checkout-1","namespace":"shop","creationTimestamp":"2026-11-01T10:00:00Z"},
             "timestamp":"2026-11-01T10:00:30Z","window":"15s",

@@ -1,4 +1,4 @@
-//! Questions to a Prometheus server.
+//! Queries to a Prometheus server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,48 +9,48 @@ use homeostat_core::SimTime;
 use kube::{Client, Config};
 use serde::Deserialize;
 
+use super::query_backoff::{Query, QueryBackoff, Timeout};
 use super::reading::{Problem, Reading, Source};
-use super::rests::Rests;
 
 /// A Prometheus server.
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,
     token_file: Option<PathBuf>,
-    /// How far back a figure may lie that counts as of now, as a field of a question.
+    /// The age up to which a sample counts as current, as a query parameter.
     lookback: Option<String>,
     timeout: Duration,
-    rests: Arc<Mutex<Rests>>,
+    backoff: Arc<Mutex<QueryBackoff>>,
 }
 
-/// Where a Prometheus server is, and how to be let in.
+/// Address and credentials of a Prometheus server.
 #[derive(Debug, Clone, Default)]
 pub struct PrometheusAddress {
     /// Its address, such as `http://prometheus.monitoring.svc:9090`.
     pub url: String,
-    /// Certificates of its authority, as DER; the system's own if empty.
+    /// Certificates of its authority, as DER; those of the system if empty.
     pub authorities: Vec<Vec<u8>>,
-    /// File of a token, if it asks for one. It is read at every question: tokens are replaced.
+    /// File with a bearer token, if it needs one. It is read for every query, since tokens are rotated.
     pub token_file: Option<PathBuf>,
-    /// A figure that is older than this does not count as of now; the server's own rule, five
-    /// minutes by default, if none, and on servers that do not know `lookback_delta`.
+    /// An older sample does not count as current. The server's own rule, five minutes by default,
+    /// applies if there is none, and on servers that do not know `lookback_delta`.
     pub lookback: Option<Duration>,
-    /// How long it may take to answer.
+    /// The time limit of a query.
     pub timeout: Duration,
 }
 
-/// An address that cannot be used.
+/// Why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// It is none.
-    #[error("{url:?} is no address: use http://HOST:PORT or https://HOST:PORT")]
+    /// It is not a URL.
+    #[error("{url:?} is not an address: use http://HOST:PORT or https://HOST:PORT")]
     NotAnAddress {
         /// What was given.
         url: String,
     },
     /// No client could be made for it.
     #[error(
-        "no connection to {url} can be made: {why}; if its authority is not known here, give \
+        "cannot connect to {url}: {why}; if its authority is not known to the system, give \
          --prometheus-ca-file"
     )]
     Unusable {
@@ -62,7 +62,7 @@ pub enum AddressError {
 }
 
 impl Prometheus {
-    /// Whether an address is one.
+    /// Checks an address.
     pub fn check(address: &PrometheusAddress) -> Result<http::Uri, AddressError> {
         let url = address.url.trim_end_matches('/');
         let refused = || AddressError::NotAnAddress { url: url.to_owned() };
@@ -73,15 +73,14 @@ impl Prometheus {
         Ok(uri)
     }
 
-    /// A server at an address; nothing is asked yet.
+    /// A server at an address; it is not contacted yet.
     pub fn new(address: &PrometheusAddress) -> Result<Self, AddressError> {
         let uri = Self::check(address)?;
         let is_plain = uri.scheme_str() == Some("http");
         let url = address.url.trim_end_matches('/');
-        // The client of the cluster speaks TLS and keeps connections: it does for any other server
-        // as well.
+        // The client of the cluster has TLS and a connection pool, and works for any other server.
         let mut config = Config::new(uri);
-        // Without TLS no authority is needed, and an image without files has none.
+        // Without TLS no authority is needed, and a minimal image has none.
         if !address.authorities.is_empty() || is_plain {
             config.root_cert = Some(address.authorities.clone());
         }
@@ -94,18 +93,18 @@ impl Prometheus {
             token_file: address.token_file.clone(),
             lookback: address.lookback.map(|lookback| format!("{:.3}", lookback.as_secs_f64())),
             timeout: address.timeout,
-            rests: Arc::default(),
+            backoff: Arc::default(),
         })
     }
 
-    /// One number, as of now.
+    /// Queries one current number.
     pub async fn instant(&self, query: &str) -> Result<Reading, Problem> {
         let lookback = self.lookback.as_deref().map(|lookback| ("lookback_delta", lookback));
         let answer = self.ask("query", query, lookback.as_slice()).await?;
         read_instant(&answer)
     }
 
-    /// One series of numbers between two times, a number at each step.
+    /// Queries one series between two times, with a number at each step.
     pub async fn range(
         &self,
         query: &str,
@@ -121,7 +120,7 @@ impl Prometheus {
         }
     }
 
-    /// Every series of numbers between two times, a number at each step.
+    /// Queries all series between two times, with a number at each step.
     pub async fn range_by_labels(
         &self,
         query: &str,
@@ -138,26 +137,26 @@ impl Prometheus {
 
     async fn ask(
         &self,
-        what: &'static str,
+        endpoint: &'static str,
         query: &str,
         fields: &[(&str, &str)],
     ) -> Result<String, Problem> {
         let unreachable =
             |why: String| Problem::Unreachable { source: Source::Prometheus, why: brief(&why) };
         let seconds = self.timeout.as_secs_f64();
-        let question = (what, query.to_owned());
-        let asked = Instant::now();
-        if let Some(rest) = self.rests().of(&question, asked, self.timeout) {
-            let rest = rest.as_secs_f64();
-            let why = format!("no answer within {seconds} s, asked again in {rest:.0} s");
+        let query_key = Query { endpoint, text: query.to_owned() };
+        let sent_at = Instant::now();
+        if let Some(delay) = self.backoff().delay(&query_key, sent_at, self.timeout) {
+            let delay = delay.as_secs_f64();
+            let why = format!("no answer within {seconds} s, next attempt in {delay:.0} s");
             return Err(unreachable(why));
         }
         let body = form_urlencoded::Serializer::new(String::new())
             .append_pair("query", query)
             .extend_pairs(fields)
             .finish();
-        // The client puts the path of the server's address before it.
-        let mut request = http::Request::post(format!("/api/v1/{what}"))
+        // The client adds the path of the server's address as a prefix.
+        let mut request = http::Request::post(format!("/api/v1/{endpoint}"))
             .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
             .map_err(|why| unreachable(why.to_string()))?;
@@ -169,26 +168,27 @@ impl Prometheus {
         let now = Instant::now();
         match answer {
             Ok(Ok(text)) => {
-                self.rests().answered(&question, now);
+                self.backoff().answered(&query_key, now);
                 Ok(text)
             }
-            // A refusal is an answer as well.
+            // A rejection is an answer as well.
             Ok(Err(why @ kube::Error::Api(_))) => {
-                self.rests().answered(&question, now);
+                self.backoff().answered(&query_key, now);
                 Err(unreachable(why.to_string()))
             }
-            // What fails at once keeps nobody waiting.
-            Ok(Err(why)) if now - asked < self.timeout => Err(unreachable(why.to_string())),
-            // So late, an error says that no connection came about.
+            // An immediate failure delays nothing and needs no back-off.
+            Ok(Err(why)) if now - sent_at < self.timeout => Err(unreachable(why.to_string())),
+            // After the time limit, an error means that the connection timed out.
             Ok(Err(_)) | Err(_) => {
-                self.rests().silent(question, (asked, now), self.timeout);
+                let limit = self.timeout;
+                self.backoff().timed_out(Timeout { query: query_key, sent_at, now, limit });
                 Err(unreachable(format!("no answer within {seconds} s")))
             }
         }
     }
 
-    /// What lets us in; none if nothing is needed. A mounted secret lies in memory: to read it takes
-    /// no time.
+    /// The authorization header, if a token is configured. The file is a mounted secret in memory, so
+    /// that reading it does not block.
     fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
         let Some(path) = &self.token_file else { return Ok(None) };
         let failed = |why: &dyn std::fmt::Display| {
@@ -196,13 +196,13 @@ impl Prometheus {
         };
         let token = std::fs::read_to_string(path).map_err(|why| failed(&why))?;
         let value = http::HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| failed(&"it is no token"))?;
+        let mut value = value.map_err(|_| failed(&"it is not a valid token"))?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
 
-    fn rests(&self) -> MutexGuard<'_, Rests> {
-        self.rests.lock().expect("nobody panics while holding it")
+    fn backoff(&self) -> MutexGuard<'_, QueryBackoff> {
+        self.backoff.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -215,7 +215,7 @@ pub struct LabelledSeries {
     pub points: Vec<(SimTime, f64)>,
 }
 
-/// The first line of a message, and not too much of it: it goes into the status.
+/// The first line of a message, shortened: it goes into the status.
 fn brief(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
 }
@@ -235,7 +235,7 @@ enum InstantResult {
     String(serde::de::IgnoredAny),
 }
 
-/// Time in seconds and value as text: JSON has no infinity.
+/// Time in seconds, and value as text because JSON has no infinity.
 type Sample = (f64, String);
 
 #[derive(Deserialize)]
@@ -258,7 +258,7 @@ struct Series {
 fn data<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Problem> {
     let unusable = |why: String| Problem::Unreachable { source: Source::Prometheus, why };
     let answer: Answer<T> = serde_json::from_str(text).map_err(|why| {
-        unusable(format!("its answer is none of Prometheus: {}", brief(&why.to_string())))
+        unusable(format!("its answer is not one of Prometheus: {}", brief(&why.to_string())))
     })?;
     answer.data.ok_or_else(|| unusable(brief(&answer.error.unwrap_or_default())))
 }
@@ -272,7 +272,7 @@ fn read_instant(text: &str) -> Result<Reading, Problem> {
             series => return Err(Problem::Ambiguous { series }),
         },
         InstantResult::Matrix(_) | InstantResult::String(_) => {
-            let why = "the query does not answer with a number".to_owned();
+            let why = "the query does not return a number".to_owned();
             return Err(Problem::Unreachable { source: Source::Prometheus, why });
         }
     };
@@ -292,7 +292,7 @@ fn read_range(text: &str) -> Result<Vec<LabelledSeries>, Problem> {
 }
 
 fn number((seconds, value): &Sample) -> Result<(SimTime, f64), Problem> {
-    // Prometheus writes NaN and +Inf as Rust reads them.
+    // Rust parses NaN and +Inf as Prometheus writes them.
     let value: f64 = value.parse().unwrap_or(f64::NAN);
     let nanos = (seconds.max(0.0) * 1e9) as u64;
     Ok((SimTime::from_nanos(nanos), value))
@@ -323,22 +323,22 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_one_number_say_what_they_are() {
+    fn answers_without_exactly_one_number_are_refused() {
         let check = |text: &str, expect: &str| {
             let refused = instant(text).expect_err(text);
             assert!(refused.contains(expect), "{refused}");
         };
-        check(r#"{"data":{"resultType":"vector","result":[]}}"#, "has no such number");
+        check(r#"{"data":{"resultType":"vector","result":[]}}"#, "has no such metric");
         let two = r#"{"data":{"resultType":"vector","result":[
             {"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"2"]}]}}"#;
-        check(two, "answers with 2 series");
-        check(r#"{"data":{"resultType":"matrix","result":[]}}"#, "does not answer with a number");
+        check(two, "returns 2 series");
+        check(r#"{"data":{"resultType":"matrix","result":[]}}"#, "does not return a number");
         check(r#"{"status":"error","error":"parse error: unexpected end"}"#, "parse error");
-        check("<html>", "none of Prometheus");
+        check("<html>", "not one of Prometheus");
     }
 
     #[test]
-    fn a_range_keeps_labels_and_whatever_is_no_number() {
+    fn a_range_keeps_labels_and_values_that_are_not_numbers() {
         let text = r#"{"data":{"resultType":"matrix","result":[
             {"metric":{"pod":"a"},"values":[[10,"1"],[20,"NaN"]]}]}}"#;
         let series = read_range(text).expect("one series");
@@ -348,15 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_refused_by_name() {
+    fn an_invalid_address_is_named() {
         for url in ["", "prometheus:9090", "ftp://prometheus", "http://"] {
             let address = PrometheusAddress { url: url.to_owned(), ..PrometheusAddress::default() };
             let refused = Prometheus::new(&address).err().expect(url).to_string();
-            assert!(refused.contains("is no address"), "{refused}");
+            assert!(refused.contains("is not an address"), "{refused}");
         }
     }
 
-    /// What a server is sent by one question.
+    /// The request of one query.
     async fn sent(change: impl FnOnce(&mut PrometheusAddress)) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let mut address = PrometheusAddress {
@@ -365,8 +365,8 @@ mod tests {
             ..PrometheusAddress::default()
         };
         change(&mut address);
-        let heard = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.expect("somebody asks");
+        let received = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a request");
             let mut request = Vec::new();
             while !String::from_utf8_lossy(&request).contains("query=") {
                 stream.read_buf(&mut request).await.expect("it can be read");
@@ -374,11 +374,11 @@ mod tests {
             String::from_utf8(request).expect("text")
         });
         let _ = Prometheus::new(&address).expect("an address").instant("up").await;
-        heard.await.expect("it was asked")
+        received.await.expect("a request was sent")
     }
 
     #[tokio::test]
-    async fn a_path_in_the_address_comes_before_that_of_the_question_once() {
+    async fn the_path_of_the_address_is_a_prefix_of_the_request() {
         let request = sent(|_| {}).await;
         assert!(request.starts_with("POST /prometheus/api/v1/query HTTP"), "{request}");
         assert!(!request.contains("lookback"), "{request}");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_token_is_that_of_the_file_now_and_old_figures_are_not_asked_for() {
+    async fn the_token_is_read_for_every_query_and_stale_samples_are_excluded() {
         let file = std::env::temp_dir().join(format!("homeostat-token-{}", std::process::id()));
         for token in ["first", "second"] {
             std::fs::write(&file, format!("{token}\n")).expect("written");
@@ -410,7 +410,7 @@ mod tests {
         assert!(why.contains("cannot be used"), "{why}");
     }
 
-    /// A server that says 1 to every query but one, of which it says nothing; its address.
+    /// The address of a server that answers 1 to every query except one, which it does not answer.
     async fn silent_to(slow: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -425,7 +425,7 @@ mod tests {
     async fn answer_unless(slow: &'static str, mut stream: TcpStream) {
         let mut request = Vec::new();
         let has = |request: &[u8], text: &str| String::from_utf8_lossy(request).contains(text);
-        // The query is all that the body has, and small enough to come in one piece.
+        // The body contains only the query, and is small enough to arrive at once.
         while !has(&request, "query=") {
             if stream.read_buf(&mut request).await.expect("it can be read") == 0 {
                 return;
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_query_that_takes_too_long_keeps_no_other_from_its_answer() {
+    async fn one_slow_query_does_not_delay_the_others() {
         let timeout = Duration::from_millis(200);
         let address = PrometheusAddress {
             url: silent_to("slow").await,
@@ -456,9 +456,9 @@ mod tests {
             let answer = prometheus.instant(query).await.expect(query);
             assert_eq!(answer.value, 1.0);
         }
-        let asked = Instant::now();
-        let rests = why("slow").await;
-        assert!(rests.contains("asked again in"), "{rests}");
-        assert!(asked.elapsed() < timeout, "it was asked again");
+        let sent_at = Instant::now();
+        let delayed = why("slow").await;
+        assert!(delayed.contains("next attempt in"), "{delayed}");
+        assert!(sent_at.elapsed() < timeout, "it was sent again");
     }
 }

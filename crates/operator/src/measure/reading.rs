@@ -1,4 +1,4 @@
-//! One number with its origin, and what can be wrong with it.
+//! One measured number with its source, and what can be wrong with it.
 
 use std::fmt;
 
@@ -33,14 +33,14 @@ pub struct Reading {
     pub source: Source,
 }
 
-/// Why a number is not believed.
+/// Why a number cannot be used.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
     /// The source did not answer, or not in time.
     Unreachable {
         /// Which source.
         source: Source,
-        /// What it said, in short.
+        /// Its error in short.
         why: String,
     },
     /// The source has no such number.
@@ -57,22 +57,22 @@ pub enum Problem {
     Stale {
         /// How old.
         age: SimDuration,
-        /// How old it may be.
-        most: SimDuration,
+        /// The maximum age.
+        max: SimDuration,
     },
-    /// It is of a time that has not come yet: somebody's clock is wrong.
+    /// Its time is in the future: a clock is wrong.
     FromTheFuture {
         /// By how much.
         ahead: SimDuration,
     },
-    /// It is negative, infinite or no number at all.
+    /// It is negative, infinite or not a number.
     NotAnAmount {
         /// The number.
         value: f64,
     },
-    /// It cannot be, beside the others.
+    /// It contradicts other metrics.
     Contradictory {
-        /// What is said, and what is said against it.
+        /// The contradiction.
         why: &'static str,
     },
 }
@@ -81,37 +81,41 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable { source, why } => write!(f, "{source} does not answer: {why}"),
-            Self::Missing { source } => write!(f, "{source} has no such number"),
+            Self::Missing { source } => write!(f, "{source} has no such metric"),
             Self::Ambiguous { series } => write!(
                 f,
-                "the query answers with {series} series: make one of them, as with sum() or max()"
+                "the query returns {series} series: reduce them to one, as with sum() or max()"
             ),
-            Self::Stale { age, most } => {
-                write!(f, "{:.0}s old, at most {:.0}s are believed", age.seconds(), most.seconds())
+            Self::Stale { age, max } => {
+                write!(f, "{:.0}s old, at most {:.0}s are allowed", age.seconds(), max.seconds())
             }
             Self::FromTheFuture { ahead } => {
-                write!(f, "{:.0}s ahead of our clock: one of them is wrong", ahead.seconds())
+                write!(
+                    f,
+                    "{:.0}s ahead of the operator's clock: one of them is wrong",
+                    ahead.seconds()
+                )
             }
-            Self::NotAnAmount { value } => write!(f, "{value} is no amount"),
+            Self::NotAnAmount { value } => write!(f, "{value} is not a valid amount"),
             Self::Contradictory { why } => f.write_str(why),
         }
     }
 }
 
 impl Reading {
-    /// The reading, unless it is no amount, too old or of the future.
+    /// The reading, unless it is invalid, stale or from the future.
     pub fn judge(
         self,
         now: SimTime,
-        most_age: SimDuration,
+        max_age: SimDuration,
         clock_skew: SimDuration,
     ) -> Result<Self, Problem> {
         if !self.value.is_finite() || self.value < 0.0 {
             return Err(Problem::NotAnAmount { value: self.value });
         }
         let age = now.saturating_since(self.at);
-        if age > most_age {
-            return Err(Problem::Stale { age, most: most_age });
+        if age > max_age {
+            return Err(Problem::Stale { age, max: max_age });
         }
         let ahead = self.at.saturating_since(now);
         if ahead > clock_skew {
@@ -138,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_amount_is_believed() {
+    fn a_fresh_amount_is_accepted() {
         assert_eq!(judge(0.25, 940), Ok(0.25));
         assert_eq!(judge(0.0, 1005), Ok(0.0));
     }
 
     #[test]
-    fn what_is_old_early_or_no_amount_is_not() {
-        assert_eq!(judge(1.0, 880), Err("120s old, at most 60s are believed".to_owned()));
-        let ahead = "120s ahead of our clock: one of them is wrong";
+    fn a_stale_future_or_invalid_amount_is_refused() {
+        assert_eq!(judge(1.0, 880), Err("120s old, at most 60s are allowed".to_owned()));
+        let ahead = "120s ahead of the operator's clock: one of them is wrong";
         assert_eq!(judge(1.0, 1120), Err(ahead.to_owned()));
         for value in [f64::NAN, f64::INFINITY, -1.0] {
-            assert_eq!(judge(value, 1000), Err(format!("{value} is no amount")));
+            assert_eq!(judge(value, 1000), Err(format!("{value} is not a valid amount")));
         }
     }
 }

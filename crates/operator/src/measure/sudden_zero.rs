@@ -1,11 +1,11 @@
-//! CPU use that falls to nothing in every pod at once: an outage of the figures more often than
-//! of the load.
+//! CPU usage that drops to zero in every pod at once: more often a failure of the metrics than of the
+//! load.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
 use super::reading::Problem;
 
-/// Whether pods have used CPU, and since when they all do not.
+/// Whether pods have used CPU, and since when none of them does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SuddenZero {
     has_used: bool,
@@ -13,8 +13,8 @@ pub struct SuddenZero {
 }
 
 impl SuddenZero {
-    /// What is wrong with use of exactly nothing. A workload that once used CPU is not believed
-    /// to use none before it has lasted for `hold`. `is_zero` is none if use is not known.
+    /// The problem with a usage of exactly zero. For a workload that has used CPU before, zero is
+    /// trusted only after it has lasted for `hold`. `is_zero` is none if the usage is not known.
     pub fn judge(
         &mut self,
         now: SimTime,
@@ -26,7 +26,7 @@ impl SuddenZero {
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        let why = "every pod stopped using CPU at the same moment: it is not believed yet";
+        let why = "every pod stopped using CPU at the same time, which is not trusted yet";
         let is_sudden = self.has_used && now.saturating_since(since) < hold;
         is_sudden.then_some(Problem::Contradictory { why })
     }
@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_after_load_is_believed_when_it_lasts() {
+    fn zero_after_load_is_trusted_when_it_lasts() {
         let hold = SimDuration::from_secs(300);
         let mut zero = SuddenZero::default();
         let judge = |zero: &mut SuddenZero, seconds: u64, is_zero: Option<bool>| {
             let now = SimTime::ZERO + SimDuration::from_secs(10_000 + seconds);
             zero.judge(now, hold, is_zero).is_none()
         };
-        // One that never used any is idle, and nothing more.
+        // A workload that never used any is just idle.
         assert!(judge(&mut zero, 0, Some(true)));
         assert!(judge(&mut zero, 15, Some(false)));
         assert!(!judge(&mut zero, 30, Some(true)));
@@ -67,7 +67,7 @@ mod tests {
         zero.save("zero", &mut snapshot);
         let mut zero = SuddenZero::default();
         zero.load("zero", &snapshot).expect("just saved");
-        // Silence in between says nothing.
+        // Missing metrics in between do not matter.
         assert!(judge(&mut zero, 45, None));
         assert!(!judge(&mut zero, 329, Some(true)));
         assert!(judge(&mut zero, 330, Some(true)));

@@ -4,30 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_core::{
     Bounds, Bytes, Fraction, Millicores, Persist, Result as CoreResult, SimDuration, SimTime,
-    Snapshot,
+    Snapshot, Stream,
 };
 use homeostat_decide::{
-    Allocation, AllocationBounds, Decision, Features, GuardrailMemory, Guardrails,
-    GuardrailsConfig, Hpa, HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, ObjectiveKind,
-    Observation, Policy, Proposal, Reason, ReplicaSample, ReplicaStep, ScalingBehavior, Step, Vpa,
+    Allocation, AllocationBounds, Decision, Features, GuardReason, Guards, GuardsConfig, Hpa,
+    HpaConfig, HpaMetric, HpaVpaConfig, JointConfig, MetricsTrust, ObjectiveKind, Observation,
+    Policy, Proposal, Reason, ReplicaSample, ScalingBehavior, SloStatus, StepLimit, StepSize, Vpa,
     VpaConfig, decide,
 };
+use homeostat_rl::{LearnedPolicy, Sampling};
 
+use super::format::in_words;
 use super::inputs::{ContainerInputs, Inputs, Judged, PodInputs};
 use super::split::{ContainerShare, Division};
-use super::words::in_words;
 use crate::api::{ConditionReason, ContainerPlan, Goal, Mode, Plan, Recommender};
-use crate::cluster::Confines;
-use crate::guard::{Breaker, BreakerConfig, Broken, Canary, Look, Pause};
-use crate::learn::{Advice, LastAction, Moment, act};
-use crate::measure::{Reading, SuddenZero, Trust, TrustConfig, TrustMemory, Verdict};
+use crate::cluster::ResourceLimits;
+use crate::guard::Pause;
+use crate::learn::{Advice, LastAction, Transition, propose};
+use crate::measure::{Problems, Reading, SuddenZero, TrustConfig, Verdict};
 use crate::update::{Sizes, TOLERANCE};
 
 /// A pod that was killed for want of memory is replaced by a larger one, however little larger: for
 /// so long, as pods are changed one by one.
 const OOM_MEMORY: SimDuration = SimDuration::from_secs(600);
 /// No step adds more than the larger of a doubling and four pods.
-const STEP_UP: ReplicaStep = ReplicaStep { absolute: 4, relative: Fraction::ONE };
+const STEP_UP: StepSize = StepSize { absolute: 4, relative: Fraction::ONE };
+/// No step removes more than half of the pods.
+const STEP_DOWN: StepSize = StepSize { absolute: 1, relative: Fraction::from_percent(50) };
 
 /// What an object should have, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,14 +77,11 @@ pub struct Absence {
 pub struct Engine {
     plan: Plan,
     /// What the namespace lets containers request, by their names.
-    confines: BTreeMap<String, Confines>,
+    confines: BTreeMap<String, ResourceLimits>,
     trust: TrustConfig,
     policy: Box<dyn Policy>,
-    memory: GuardrailMemory,
-    trust_memory: TrustMemory,
+    guards: Guards,
     sudden_zero: SuddenZero,
-    breaker: Breaker,
-    canary: Canary,
     hpa: Hpa,
     vpa: Vpa,
     /// The history of each container, to divide a pod by.
@@ -90,6 +90,10 @@ pub struct Engine {
     heading: Sizes,
     /// Kills for want of memory that the recommender has not heard of: it was not asked.
     unheard_kills: u32,
+    /// A policy file that is served.
+    learned: Option<Served>,
+    /// What the policy file that was served before a restart remembered.
+    restored: Option<Snapshot>,
     /// What a learner is shown.
     features: Option<Features>,
     /// What a learner did last.
@@ -121,19 +125,24 @@ impl Engine {
                 Box::new(joint(&plan, &metrics).build()?)
             }
         };
+        // Bounds follow from the containers at every decision.
+        let anything = AllocationBounds {
+            replicas: plan.replicas,
+            cpu: at_least_one((1, u64::MAX), Millicores::new),
+            memory: at_least_one((1, u64::MAX), Bytes::new),
+        };
         Ok(Self {
             trust,
             policy,
-            memory: GuardrailMemory::default(),
-            trust_memory: TrustMemory::default(),
+            guards: Guards::bounds_only(anything)?,
             sudden_zero: SuddenZero::default(),
-            breaker: Breaker::default(),
-            canary: Canary::default(),
             hpa: hpa.build()?,
             vpa: vpa_config().build()?,
             containers: BTreeMap::new(),
             heading: Sizes::new(),
             unheard_kills: 0,
+            learned: None,
+            restored: None,
             features: None,
             last_action: LastAction::default(),
             confines: BTreeMap::new(),
@@ -147,7 +156,7 @@ impl Engine {
     }
 
     /// What the namespace lets containers request from now on, by their names.
-    pub fn confine(&mut self, confines: BTreeMap<String, Confines>) {
+    pub fn confine(&mut self, confines: BTreeMap<String, ResourceLimits>) {
         self.confines = confines;
     }
 
@@ -162,15 +171,15 @@ impl Engine {
     }
 
     /// What a learner is shown before it advises; none while there are no pods to learn from.
-    pub fn show(&mut self, inputs: &Inputs) -> Option<Moment> {
+    pub fn show(&mut self, inputs: &Inputs) -> Option<Transition> {
         let (from, sizes) = self.present(inputs)?;
         let judged = inputs.judge(&self.plan, &self.trust);
         let obs = judged.observation(inputs, &self.plan, from);
-        let bounds = self.guardrails(&sizes).config().bounds;
+        let bounds = self.bounds(&sizes);
         let features = self.features.get_or_insert_with(|| Features::new(bounds));
         features.set_bounds(bounds);
         let state = features.observe(&obs);
-        Some(Moment { state, reward: self.last_action.reward(&state, &obs, &bounds), bounds })
+        Some(Transition { state, reward: self.last_action.reward(&state, &obs, &bounds), bounds })
     }
 
     /// What the workload should have now; none while it has no pods to learn from. A learner's
@@ -184,98 +193,64 @@ impl Engine {
         let (from, sizes) = self.present(inputs)?;
         let mut judged = inputs.judge(&self.plan, &self.trust);
         let zero = self.sudden_zero.judge(inputs.now, self.trust.hold, judged.uses_no_cpu());
-        judged.use_problems.extend(zero.map(|problem| ("cpu".to_owned(), problem)));
-        let verdict = self.trust_memory.judge(
-            &self.trust,
-            inputs.now,
-            judged.use_problems.clone(),
-            judged.other_problems.clone(),
-        );
+        judged.problems.usage.extend(zero.map(|problem| ("cpu".to_owned(), problem)));
         let mut obs = judged.observation(inputs, &self.plan, from);
         let is_reached = judged.objective.map(|figure| match self.plan.goal {
             Some(Goal::Throughput { threshold, .. }) => figure >= threshold,
             _ => obs.latency.is_some_and(|latency| latency <= obs.slo.threshold()),
         });
+        let is_kept = is_reached.filter(|&reached| reached || self.may_be_why(&obs));
+        obs.slo_status = Some(match is_kept {
+            Some(true) => SloStatus::Met,
+            Some(false) => SloStatus::Violated,
+            None => SloStatus::Unknown,
+        });
         let (hpa_replicas, vpa_size, alternative_reasons) = self.alternatives(&obs);
         self.learn_containers(inputs, &judged);
 
-        let guardrails = self.guardrails(&sizes);
-        let trust = verdict.trust;
         obs.oom_kills = obs.oom_kills.saturating_add(self.unheard_kills);
-        let is_asked = matches!(trust, Trust::Full | Trust::UseOnly);
+        let config = self.guards_config(&sizes, pause);
+        self.guards.reconfigure(config).expect("bounds above zero and steps above zero");
+        let refused = self.serve(advice);
+        let unserved = refused.map(|why| Advice::Unavailable { why });
+        let advice = unserved.as_ref().or(advice);
+        let learned = self.learned.as_mut().map(|served| &mut served.policy);
+        let mut advised = Advised { inner: self.policy.as_mut(), learned, advice };
+        let decision = decide(&mut advised, &mut self.guards, &obs);
+        let trust = self.guards.metrics_trust();
+        let is_asked = matches!(trust, MetricsTrust::Full | MetricsTrust::UtilizationOnly);
         self.unheard_kills = if is_asked { 0 } else { obs.oom_kills };
-        let bounds = guardrails.config().bounds;
-        let (inner, last_action) = (self.policy.as_mut(), &mut self.last_action);
-        let mut advised = Advised { inner, advice, bounds, last_action };
-        let mut limited = Limited { inner: &mut advised, trust };
-        let mut decision = decide(&mut limited, &guardrails, &mut self.memory, &obs);
+        if is_asked {
+            self.last_action.note(advice, decision.from(), decision.applied());
+        }
         let spoken = |reason: &Reason| in_words(reason, &self.plan, judged.objective);
-        let mut reasons: Vec<String> = decision.reasons.iter().map(spoken).collect();
+        let mut reasons: Vec<String> = decision.reasons().iter().map(spoken).collect();
         let absence = advice.and_then(|advice| {
             let words = format!("{advice}; {} recommends in its place", self.policy.name());
             advice.absence().map(|reason| Absence { reason, words })
         });
         reasons.extend(absence.iter().map(|absence| absence.words.clone()));
+        let Problems { usage, other } = judged.problems;
+        let verdict = Verdict { trust, problems: usage.into_iter().chain(other).collect() };
         for (name, problem) in &verdict.problems {
             reasons.push(format!("{name}: {problem}"));
         }
-
-        let mut applied = decision.applied;
-        let (watch, hold) = self.plan.breaker;
-        let mut is_reverted = false;
-        // What is only recommended cannot have hurt anybody.
-        let acts = matches!(self.plan.mode, Mode::Auto | Mode::Canary);
-        let is_kept = is_reached.filter(|&reached| reached || self.may_be_why(&obs));
-        if is_kept == Some(false) {
-            let kept = bounds.clamp(&Allocation {
-                replicas: applied.replicas.max(from.replicas),
-                cpu: applied.cpu.max(from.cpu),
-                memory: applied.memory.max(from.memory),
-            });
-            if kept != applied {
-                reasons.push(Reason::NotWhileBroken.to_string());
-            }
-            applied = kept;
-        }
-        if acts {
-            let breaker = BreakerConfig { watch, hold };
-            let present = &inputs.allocation()?;
-            let look = Look { now: inputs.now, is_kept, present, from: &from, to: &applied };
-            let (left, why) = self.breaker.review(&breaker, &look);
-            is_reverted = matches!(why, Some(Broken::TakenBack { .. }));
-            reasons.extend(why.map(|why| why.to_string()));
-            // What is given back comes no faster than anything else.
-            let most = from.replicas.saturating_add(STEP_UP.most(from.replicas));
-            let replicas = left.replicas.min(most.max(applied.replicas));
-            applied = guardrails.config().bounds.clamp(&Allocation { replicas, ..left });
-        }
-        if self.plan.mode == Mode::Canary {
-            let (left, why) =
-                self.canary.limit(self.plan.canary, inputs.now, is_kept, &from, &applied);
-            reasons.extend(why.map(|why| why.to_string()));
-            applied = left;
-        }
-        if let Some(pause) = pause {
-            let left = pause.limit(&from, &applied);
-            if left != applied {
-                reasons.push(format!("paused by annotation: {pause:?}").to_lowercase());
-            }
-            applied = left;
-        }
-        applied = without_unrequested(&from, &decision.proposed, applied);
-        let is_limited = applied != decision.proposed;
-        decision.applied = applied;
+        let is_reverted = decision
+            .reasons()
+            .iter()
+            .any(|reason| matches!(reason, Reason::Guard(GuardReason::RolledBack { .. })));
+        let acts = self.acts();
         let shares = self.shares(&sizes, inputs.now);
         let plans = &sizes.keys().map(|name| (name.clone(), self.container(name))).collect();
-        let may_shrink = is_kept != Some(false) && !(acts && self.breaker.holds());
-        let may_move = trust == Trust::Full && pause.is_none() && may_shrink;
-        let (from, to) = (&from, &applied);
+        let may_shrink = is_kept != Some(false) && !self.guards.holds_after_rollback();
+        let may_move = trust == MetricsTrust::Full && pause.is_none() && may_shrink;
+        let (from, to) = (&from, decision.applied());
         let (may_grow, is_bounded) = (is_asked, true);
         let division =
             Division { plans, from, to, may_move, may_shrink, may_grow, pause, is_bounded };
         let containers = division.split(&shares);
         let uncapped = Division {
-            to: &decision.proposed,
+            to: decision.proposed(),
             may_move: true,
             may_shrink: true,
             pause: None,
@@ -285,6 +260,7 @@ impl Engine {
         let uncapped_containers = uncapped.split(&shares);
         self.heading = if acts { containers.clone() } else { Sizes::new() };
         Some(Outcome {
+            is_limited: decision.is_limited(),
             decision,
             reasons,
             containers,
@@ -295,7 +271,6 @@ impl Engine {
             hpa_replicas,
             vpa_size,
             alternative_reasons,
-            is_limited,
             is_reverted,
             absence,
         })
@@ -350,7 +325,7 @@ impl Engine {
     }
 
     /// Bounds of a pod: the sum of those of its containers, and what is not sized as it is.
-    fn guardrails(&self, sizes: &Sizes) -> Guardrails {
+    fn bounds(&self, sizes: &Sizes) -> AllocationBounds {
         let (mut cpu, mut memory) = ((0, 0), (0, 0));
         for (name, (cpu_request, memory_request)) in sizes {
             let plan = self.container(name);
@@ -365,17 +340,68 @@ impl Engine {
                 .map_or((request, request), |memory| (memory.low().bytes(), memory.high().bytes()));
             memory = (memory.0 + low, memory.1 + high);
         }
-        let bounds = AllocationBounds {
+        AllocationBounds {
             replicas: self.plan.replicas,
             cpu: at_least_one(cpu, Millicores::new),
             memory: at_least_one(memory, Bytes::new),
+        }
+    }
+
+    fn guards_config(&self, sizes: &Sizes, pause: Option<Pause>) -> GuardsConfig {
+        let plan = &self.plan;
+        // What is only recommended cannot have violated anything.
+        let auto_rollback = Some(plan.auto_rollback)
+            .filter(|config| self.acts() && config.watch > SimDuration::ZERO);
+        GuardsConfig {
+            stale_metrics_hold: self.trust.hold,
+            hold_while_violated: true,
+            auto_rollback,
+            steps: vec![StepLimit { up: Some(STEP_UP), down: Some(STEP_DOWN) }],
+            canary: (plan.mode == Mode::Canary).then_some(plan.canary),
+            pause,
+            ..GuardsConfig::bounds_only(self.bounds(sizes))
+        }
+    }
+
+    /// Takes up the policy file that is to be served, if it is another one. Says why it cannot be.
+    fn serve(&mut self, advice: Option<&Advice>) -> Option<String> {
+        let Some(Advice::Serve(served)) = advice else {
+            self.learned = None;
+            return None;
         };
-        let half = ReplicaStep { absolute: 1, relative: Fraction::from_percent(50) };
-        let config = GuardrailsConfig {
-            replica_step: Step { up: Some(STEP_UP), down: Some(half) },
-            ..GuardrailsConfig::bounds_only(bounds)
-        };
-        config.build().expect("bounds above zero and steps above zero")
+        let bounds = *self.guards.bounds();
+        if let Some(known) = self.learned.as_mut().filter(|known| known.version == served.version) {
+            known.policy.set_bounds(bounds);
+            return None;
+        }
+        let nothing_is_drawn = Stream::from_seed(0);
+        let policy = LearnedPolicy::new(
+            &served.version,
+            &served.policy,
+            bounds,
+            Sampling::Greedy,
+            nothing_is_drawn,
+        );
+        match policy {
+            Ok(policy) => {
+                let mut policy = policy.explaining();
+                // What another policy remembered does not fit, and is not needed.
+                if let Some(restored) = self.restored.take() {
+                    let _ = policy.load("learned", &restored);
+                }
+                self.learned = Some(Served { version: served.version.clone(), policy });
+                None
+            }
+            Err(error) => {
+                self.learned = None;
+                Some(format!("{}: {error}", served.version))
+            }
+        }
+    }
+
+    /// Whether decisions are carried out.
+    fn acts(&self) -> bool {
+        matches!(self.plan.mode, Mode::Auto | Mode::Canary)
     }
 
     /// Feeds each container's own history.
@@ -431,13 +457,18 @@ impl Engine {
     }
 }
 
+/// A policy file that is served.
+struct Served {
+    version: String,
+    policy: LearnedPolicy,
+}
+
 /// A policy that a learner's advice counts before. It is asked all the same, so that it knows
 /// the workload when it has to stand in.
 struct Advised<'a> {
     inner: &'a mut dyn Policy,
+    learned: Option<&'a mut LearnedPolicy>,
     advice: Option<&'a Advice>,
-    bounds: AllocationBounds,
-    last_action: &'a mut LastAction,
 }
 
 impl Policy for Advised<'_> {
@@ -447,14 +478,10 @@ impl Policy for Advised<'_> {
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
         let own = self.inner.propose(obs);
-        match self.advice {
-            Some(Advice::Act(action)) => {
-                act(action, &obs.allocation, &self.bounds, self.last_action)
-            }
-            _ => {
-                *self.last_action = LastAction::default();
-                own
-            }
+        match (self.advice, &mut self.learned) {
+            (Some(Advice::Act(action)), _) => propose(action, &obs.allocation),
+            (Some(Advice::Serve(_)), Some(learned)) => learned.propose(obs),
+            _ => own,
         }
     }
 }
@@ -469,63 +496,25 @@ impl Persist for Advised<'_> {
     }
 }
 
-/// A policy as far as its numbers are believed.
-struct Limited<'a> {
-    inner: &'a mut dyn Policy,
-    trust: Trust,
-}
-
-impl Policy for Limited<'_> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn propose(&mut self, obs: &Observation) -> Proposal {
-        let present = Proposal::keep(&obs.allocation);
-        match self.trust {
-            Trust::Full => self.inner.propose(obs),
-            // The policy is not asked: it must not learn from numbers that are not believed.
-            Trust::Hold { remaining } => present.because(Reason::NotBelieved { remaining }),
-            Trust::Blind => present.because(Reason::TelemetryMissing { figure: "CPU use" }),
-            Trust::UseOnly => {
-                let proposal = self.inner.propose(obs);
-                Proposal {
-                    replicas: proposal.replicas.max(present.replicas),
-                    cpu_cores: proposal.cpu_cores.max(present.cpu_cores),
-                    memory_bytes: proposal.memory_bytes.max(present.memory_bytes),
-                    reasons: proposal.reasons,
-                }
-                .because(Reason::ScaleDownUncertain)
-            }
-        }
-    }
-}
-
-impl Persist for Limited<'_> {
-    fn save(&self, name: &str, out: &mut Snapshot) {
-        self.inner.save(name, out);
-    }
-
-    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.inner.load(name, from)
-    }
-}
-
 /// What an engine remembers, so that a restart loses nothing.
 impl Persist for Engine {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.policy.save(&format!("{name}/policy"), out);
-        self.memory.save(&format!("{name}/guardrails"), out);
-        self.trust_memory.save(&format!("{name}/trust"), out);
+        self.guards.save(&format!("{name}/guards"), out);
         self.sudden_zero.save(&format!("{name}/zero"), out);
-        self.breaker.save(&format!("{name}/breaker"), out);
-        self.canary.save(&format!("{name}/canary"), out);
         self.hpa.save(&format!("{name}/hpa"), out);
         self.vpa.save(&format!("{name}/vpa"), out);
         for (container, history) in &self.containers {
             history.save(&format!("{name}/containers/{container}"), out);
         }
         out.put_u64(&format!("{name}/unheard_kills"), [u64::from(self.unheard_kills)]);
+        self.last_action.save(&format!("{name}/last_action"), out);
+        if let Some(served) = &self.learned {
+            served.policy.save(&format!("{name}/learned"), out);
+        }
+        if let Some(features) = &self.features {
+            features.save(&format!("{name}/features"), out);
+        }
         for (container, (cpu, memory)) in &self.heading {
             out.put_u64(&format!("{name}/heading/{container}"), [cpu.millicores(), memory.bytes()]);
         }
@@ -533,11 +522,8 @@ impl Persist for Engine {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         self.policy.load(&format!("{name}/policy"), from)?;
-        self.memory.load(&format!("{name}/guardrails"), from)?;
-        self.trust_memory.load(&format!("{name}/trust"), from)?;
+        self.guards.load(&format!("{name}/guards"), from)?;
         self.sudden_zero.load(&format!("{name}/zero"), from)?;
-        self.breaker.load(&format!("{name}/breaker"), from)?;
-        self.canary.load(&format!("{name}/canary"), from)?;
         self.hpa.load(&format!("{name}/hpa"), from)?;
         self.vpa.load(&format!("{name}/vpa"), from)?;
         let names_below = |prefix: &str| -> BTreeSet<String> {
@@ -551,6 +537,19 @@ impl Persist for Engine {
             history.load(&format!("{prefix}{container}"), from)?;
             self.containers.insert(container, history);
         }
+        let prefix = format!("{name}/");
+        let learned = format!("{name}/learned/");
+        let mut restored = Snapshot::default();
+        for (array, items) in from.iter().filter(|(array, _)| array.starts_with(&learned)) {
+            restored.put(&array[prefix.len()..], items.clone());
+        }
+        self.restored = Some(restored);
+        // Both are missing in checkpoints of versions without learners.
+        let last_action = self.last_action.load(&format!("{name}/last_action"), from);
+        self.last_action = last_action.map_or(LastAction::default(), |()| self.last_action);
+        let mut features = Features::new(*self.guards.bounds());
+        let loaded = features.load(&format!("{name}/features"), from);
+        self.features = loaded.ok().map(|()| features);
         let kills = from.u64s(&format!("{name}/unheard_kills"), 1)?[0];
         self.unheard_kills = u32::try_from(kills).unwrap_or(u32::MAX);
         let prefix = format!("{name}/heading/");
@@ -608,22 +607,6 @@ fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
         behavior: plan.behavior(default.behavior),
         vpa: vpa_config(),
         ..default
-    }
-}
-
-/// What nobody requests and nobody recommends goes on without: the least that bounds allow would
-/// starve it.
-fn without_unrequested(
-    from: &Allocation,
-    proposed: &Allocation,
-    applied: Allocation,
-) -> Allocation {
-    let has_cpu = from.cpu.max(proposed.cpu) > Millicores::ZERO;
-    let has_memory = from.memory.max(proposed.memory) > Bytes::ZERO;
-    Allocation {
-        cpu: if has_cpu { applied.cpu } else { Millicores::ZERO },
-        memory: if has_memory { applied.memory } else { Bytes::ZERO },
-        ..applied
     }
 }
 

@@ -7,7 +7,7 @@ use homeostat_decide::{Allocation, Observation, ReplicaSample};
 
 use crate::api::{Goal, Plan};
 use crate::cluster::{ContainerRecord, PodRecord};
-use crate::measure::{PodUse, Problem, Reading, Source, TrustConfig};
+use crate::measure::{PodUse, Problem, Problems, Reading, Source, TrustConfig};
 use crate::update::Sizes;
 
 /// What is known of a workload at one moment.
@@ -64,10 +64,8 @@ pub struct ContainerInputs {
 /// Inputs of which every number was judged.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged {
-    /// What is wrong with use.
-    pub(super) use_problems: Vec<(String, Problem)>,
-    /// What is wrong with the objective and the queries.
-    pub(super) other_problems: Vec<(String, Problem)>,
+    /// What is wrong with them.
+    pub(super) problems: Problems,
     /// Pods whose numbers are believed, with what is left of them.
     pub(super) pods: Vec<PodInputs>,
     /// The objective's figure.
@@ -113,7 +111,7 @@ impl Inputs {
     /// Judges every number.
     pub(super) fn judge(&self, plan: &Plan, config: &TrustConfig) -> Judged {
         let believe =
-            |reading: &Reading| reading.judge(self.now, config.most_age, config.clock_skew);
+            |reading: &Reading| reading.judge(self.now, config.max_age, config.clock_skew);
         let mut use_problems: Vec<(String, Problem)> =
             self.use_problem.iter().map(|problem| ("cpu".to_owned(), problem.clone())).collect();
         let mut pods = self.pods.clone();
@@ -188,7 +186,8 @@ impl Inputs {
             let why = "pods run, and none uses any memory: the figures of use are made up";
             use_problems.push(("memory".to_owned(), Problem::Contradictory { why }));
         }
-        Judged { use_problems, other_problems, pods, objective, queries }
+        let problems = Problems { usage: use_problems, other: other_problems };
+        Judged { problems, pods, objective, queries }
     }
 
     /// Kills of containers whose memory is sized: no pod gets larger for the sake of others.
@@ -265,6 +264,11 @@ impl Judged {
             oom_kills: inputs.kills_of_sized(plan),
             replicas: replicas.collect(),
             queries: self.queries.clone(),
+            measured: inputs.allocation(),
+            slo_status: None,
+            metrics: self.problems.status(),
+            service_time: None,
+            team: Vec::new(),
         }
     }
 

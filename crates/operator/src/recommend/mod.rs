@@ -3,9 +3,9 @@
 
 mod checkpoint_text;
 mod engine;
+mod format;
 mod inputs;
 mod split;
-mod words;
 
 pub use checkpoint_text::{from_text, to_text};
 pub use engine::{Absence, Engine, Outcome};

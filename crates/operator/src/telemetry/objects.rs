@@ -1,4 +1,4 @@
-//! Figures of single objects, for as long as they exist and this copy leads.
+//! Metrics of single objects, as long as they exist and this replica leads.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::What;
+use super::{Kind, NOT_POISONED};
 use crate::api::{
     ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores,
     memory_bytes,
@@ -29,47 +29,45 @@ struct Info {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Figure {
+struct ObjectKind {
     namespace: String,
     name: String,
-    what: &'static str,
+    kind: &'static str,
 }
 
-/// What a figure is of: as it is, as the recommender would have it, what the guardrails left of
-/// that, and what Kubernetes' own autoscalers would do.
-const WHATS: [&str; 5] = ["current", "proposed", "desired", "hpa", "vpa"];
+/// Kinds of allocations: the current one, the recommender's proposal, the proposal after the
+/// guardrails, and what Kubernetes' own autoscalers would do.
+const KINDS: [&str; 5] = ["current", "proposed", "desired", "hpa", "vpa"];
 
-type Figures = Family<Figure, Gauge<f64, AtomicU64>>;
+type Gauges = Family<ObjectKind, Gauge<f64, AtomicU64>>;
 
-/// Figures of single objects.
+/// Metrics of single objects.
 #[derive(Default)]
 pub(super) struct Objects {
     info: Family<Info, Gauge>,
-    /// A mode that changed is another label: the one before has to go.
+    /// A change of the mode is another label set: the one before has to be removed.
     known: Mutex<BTreeMap<Key, Info>>,
-    replicas: Figures,
-    cpu: Figures,
-    memory: Figures,
-    decisions: Family<What, Counter>,
+    replicas: Gauges,
+    cpu: Gauges,
+    memory: Gauges,
+    decisions: Family<Kind, Counter>,
 }
 
 impl Objects {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("object_info", "Objects with mode and target", self.info.clone());
-        let help = "Pods of an object's workload: as it is, proposed, desired, what HPA would do";
+        let help = "Replicas of an object's workload: current, proposed, desired, of HPA";
         registry.register("object_replicas", help, self.replicas.clone());
-        let help =
-            "Cores that a pod asks for: as it is, proposed, desired, what VPA would recommend";
+        let help = "CPU request of a pod in cores: current, proposed, desired, of VPA";
         registry.register("object_cpu_cores", help, self.cpu.clone());
-        let help =
-            "Memory that a pod asks for: as it is, proposed, desired, what VPA would recommend";
+        let help = "Memory request of a pod in bytes: current, proposed, desired, of VPA";
         registry.register("object_memory_bytes", help, self.memory.clone());
-        let help = "Decisions: changes, limited by a guardrail, or everything stays";
+        let help = "Decisions: changed, limited by a guardrail, or unchanged";
         registry.register("decisions", help, self.decisions.clone());
     }
 
-    /// An object was looked at.
-    pub(super) fn looked_at(
+    /// The recommendation of an object was made, or refused.
+    pub(super) fn recommended(
         &self,
         key: &Key,
         object: &MultidimPodAutoscaler,
@@ -83,7 +81,7 @@ impl Objects {
             kind: target.kind.clone(),
             target: target.name.clone(),
         };
-        let mut known = self.known.lock().expect("nobody panics while holding it");
+        let mut known = self.known.lock().expect(NOT_POISONED);
         let before = known.insert(key.clone(), info.clone());
         if let Some(before) = before.filter(|before| *before != info) {
             self.info.remove(&before);
@@ -91,13 +89,13 @@ impl Objects {
         self.info.get_or_create(&info).set(1);
         drop(known);
 
-        // Of an object that is not worked on nothing holds now that was decided before.
+        // Without a recommendation, earlier decisions are outdated.
         let ready = ConditionType::Ready.to_string();
         let is_ready = |one: &Condition| one.type_ == ready && one.status == "True";
         let is_ready = status.conditions.iter().any(is_ready);
         let decision = status.decisions.first().filter(|_| is_ready);
         let Some(decision) = decision else {
-            self.remove_figures(key);
+            self.remove_gauges(key);
             return;
         };
         self.set(key, "current", &decision.from);
@@ -105,61 +103,61 @@ impl Objects {
         self.set(key, "desired", &decision.applied);
         if let Some(alternatives) = &status.alternatives {
             if let Some(replicas) = alternatives.hpa_replicas {
-                self.replicas.get_or_create(&figure(key, "hpa")).set(replicas.into());
+                self.replicas.get_or_create(&labels(key, "hpa")).set(replicas.into());
             }
             let vpa = &alternatives.vpa_target;
             if let Some(cpu) = vpa.cpu.as_ref().and_then(|cpu| cores(cpu).ok()) {
-                self.cpu.get_or_create(&figure(key, "vpa")).set(cpu.cores());
+                self.cpu.get_or_create(&labels(key, "vpa")).set(cpu.cores());
             }
             if let Some(memory) = vpa.memory.as_ref().and_then(|memory| memory_bytes(memory).ok()) {
-                self.memory.get_or_create(&figure(key, "vpa")).set(memory.bytes() as f64);
+                self.memory.get_or_create(&labels(key, "vpa")).set(memory.bytes() as f64);
             }
         }
-        let what = if decision.proposed != decision.applied {
+        let kind = if decision.proposed != decision.applied {
             "limited"
         } else if decision.from != decision.applied {
-            "changes"
+            "changed"
         } else {
-            "stays"
+            "unchanged"
         };
-        self.decisions.get_or_create(&What { what }).inc();
+        self.decisions.get_or_create(&Kind { kind }).inc();
     }
 
-    fn set(&self, key: &Key, what: &'static str, allocation: &PodAllocation) {
-        let figure = figure(key, what);
-        self.replicas.get_or_create(&figure).set(allocation.replicas.into());
+    fn set(&self, key: &Key, kind: &'static str, allocation: &PodAllocation) {
+        let labels = labels(key, kind);
+        self.replicas.get_or_create(&labels).set(allocation.replicas.into());
         if let Ok(cpu) = cores(&allocation.cpu) {
-            self.cpu.get_or_create(&figure).set(cpu.cores());
+            self.cpu.get_or_create(&labels).set(cpu.cores());
         }
         if let Ok(memory) = memory_bytes(&allocation.memory) {
-            self.memory.get_or_create(&figure).set(memory.bytes() as f64);
+            self.memory.get_or_create(&labels).set(memory.bytes() as f64);
         }
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     pub(super) fn forget(&self, key: &Key) {
-        let known = self.known.lock().expect("nobody panics while holding it").remove(key);
+        let known = self.known.lock().expect(NOT_POISONED).remove(key);
         if let Some(info) = known {
             self.info.remove(&info);
         }
-        self.remove_figures(key);
+        self.remove_gauges(key);
     }
 
-    fn remove_figures(&self, key: &Key) {
-        for what in WHATS {
-            let figure = figure(key, what);
-            self.replicas.remove(&figure);
-            self.cpu.remove(&figure);
-            self.memory.remove(&figure);
+    fn remove_gauges(&self, key: &Key) {
+        for kind in KINDS {
+            let labels = labels(key, kind);
+            self.replicas.remove(&labels);
+            self.cpu.remove(&labels);
+            self.memory.remove(&labels);
         }
     }
 
-    /// All objects that are told of.
+    /// All objects that have metrics.
     pub(super) fn known(&self) -> Vec<Key> {
-        self.known.lock().expect("nobody panics while holding it").keys().cloned().collect()
+        self.known.lock().expect(NOT_POISONED).keys().cloned().collect()
     }
 }
 
-fn figure((namespace, name): &Key, what: &'static str) -> Figure {
-    Figure { namespace: namespace.clone(), name: name.clone(), what }
+fn labels((namespace, name): &Key, kind: &'static str) -> ObjectKind {
+    ObjectKind { namespace: namespace.clone(), name: name.clone(), kind }
 }

@@ -1,4 +1,4 @@
-//! How a size reaches a pod that runs: resized in place, or evicted to be made anew.
+//! Resizes a running pod in place, or evicts it so that a new one replaces it.
 
 use homeostat_core::{Bytes, Millicores};
 use k8s_openapi::api::core::v1::Pod;
@@ -11,31 +11,31 @@ use super::next_pods::{PodStep, WantedSize, WantedSizes};
 use crate::api::{MultidimPodAutoscalerStatus, cores, cpu_quantity, memory_bytes, memory_quantity};
 use crate::cluster::{ContainerRecord, PodRecord};
 
-/// A server that works answers well within this, and whoever waits holds up its object.
-pub const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+/// The time limit of one step. A working server answers much faster, and the object waits.
+pub const MAX_STEP_TIME: Duration = Duration::from_secs(5);
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// It was done.
+    /// It was taken.
     Done,
     /// A disruption budget does not allow it now.
-    BudgetSaysNo {
-        /// What the server said.
+    BudgetExhausted {
+        /// The server's message.
         why: String,
     },
-    /// The server does not let this pod be resized.
+    /// The server refuses to resize this pod.
     CannotResize {
-        /// What the server said.
+        /// The server's message.
         why: String,
     },
-    /// The pod is gone already.
+    /// The pod no longer exists.
     Gone,
-    /// The server did not answer in time: it may have been done.
+    /// The server did not answer in time: the step may have been taken.
     Unanswered,
 }
 
-/// Carries out one step.
+/// Takes one step.
 pub async fn apply(
     client: &Client,
     namespace: &str,
@@ -43,17 +43,17 @@ pub async fn apply(
     wanted: &WantedSizes,
     pods: &[PodRecord],
 ) -> kube::Result<Applied> {
-    let asked = ask(client, namespace, step, wanted, pods);
-    tokio::time::timeout(ANSWERED_WITHIN, asked).await.unwrap_or(Ok(Applied::Unanswered))
+    let request = request(client, namespace, step, wanted, pods);
+    tokio::time::timeout(MAX_STEP_TIME, request).await.unwrap_or(Ok(Applied::Unanswered))
 }
 
-/// Whether an error may hide that a step was done: nobody answered, or somebody in between did
-/// who does not know what came of it.
+/// Whether a step may have been taken in spite of an error: there was no answer, or a proxy answered
+/// that does not know the result.
 pub fn may_be_done(error: &kube::Error) -> bool {
     !matches!(error, kube::Error::Api(status) if status.code <= 500)
 }
 
-async fn ask(
+async fn request(
     client: &Client,
     namespace: &str,
     step: &PodStep,
@@ -76,11 +76,11 @@ async fn ask(
     match done {
         Ok(()) => Ok(Applied::Done),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Applied::Gone),
-        // A server that has too much to do says the same of a resize, which needs no budget.
+        // An overloaded server answers a resize the same way, which needs no budget.
         Err(kube::Error::Api(status)) if status.code == 429 && is_eviction => {
-            Ok(Applied::BudgetSaysNo { why: status.message.clone() })
+            Ok(Applied::BudgetExhausted { why: status.message.clone() })
         }
-        // Such as a change of its class of service.
+        // Such as a change of the pod's QoS class.
         Err(kube::Error::Api(status)) if status.code == 422 => {
             Ok(Applied::CannotResize { why: status.message.clone() })
         }
@@ -88,8 +88,8 @@ async fn ask(
     }
 }
 
-/// The sizes that a status recommends; none if it recommends none. A container of which nothing
-/// is wanted is left out.
+/// The sizes that a status recommends; none if it recommends none. Containers without a recommended
+/// resource are left out.
 pub fn wanted_sizes(status: &MultidimPodAutoscalerStatus) -> Option<WantedSizes> {
     let recommendation = status.recommendation.as_ref()?;
     let mut wanted = WantedSizes::new();
@@ -111,12 +111,12 @@ fn resized_containers(pod: &PodRecord, wanted: &WantedSizes) -> Vec<Value> {
     pod.containers.iter().filter_map(resized).collect()
 }
 
-/// Requests as wanted; a limit keeps its proportion to the request, as the pod's author meant.
-/// What is not wanted is not named, and so stays as it is.
+/// Requests as wanted, and limits in the same proportion to the requests as before. Resources without
+/// a wanted size are left out, so that they do not change.
 pub fn resources(container: &ContainerRecord, wanted: impl Into<WantedSize>) -> Value {
     let scaled = |limit: u64, from: Option<u64>, to: u64| match from {
         Some(from) if from > 0 => (limit as f64 * to as f64 / from as f64).ceil() as u64,
-        // Without a request of its own the limit was the request.
+        // Without a request, the limit is the request.
         _ => limit.max(to),
     };
     let wanted = wanted.into();
@@ -148,7 +148,7 @@ pub fn resources(container: &ContainerRecord, wanted: impl Into<WantedSize>) -> 
 mod tests {
     use super::*;
 
-    /// Servers before 1.33 cannot be asked: a double takes the request.
+    /// Servers before 1.33 have no such subresource: a test double receives the request.
     #[tokio::test]
     async fn a_resize_is_the_request_that_the_role_grants() {
         use crate::install::RIGHTS;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_budget_that_says_no_is_told_from_a_step_that_may_have_been_done() {
+    async fn an_exhausted_budget_is_told_from_a_step_that_may_have_been_taken() {
         let applied = async |code: u16| {
             let double =
                 tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
@@ -212,7 +212,7 @@ mod tests {
             let step = PodStep::Evict("checkout-1".to_owned());
             apply(&Client::new(double, "shop"), "shop", &step, &WantedSizes::new(), &[]).await
         };
-        let refused = Applied::BudgetSaysNo { why: "no".to_owned() };
+        let refused = Applied::BudgetExhausted { why: "no".to_owned() };
         assert_eq!(applied(429).await.expect("an answer"), refused);
         for (code, may_be) in [(403, false), (500, false), (502, true), (504, true)] {
             let error = applied(code).await.expect_err("an error");

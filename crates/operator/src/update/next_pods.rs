@@ -1,35 +1,37 @@
-//! Which pods are resized or evicted next. Budgets of the cluster come on top: the API server
-//! refuses an eviction that would break one.
+//! Chooses the pods that are resized or evicted next. PodDisruptionBudgets apply in addition: the API
+//! server refuses an eviction that would violate one.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
+use homeostat_decide::{CanaryConfig, Share};
 
 use crate::api::{ConditionType, Mode, MultidimPodAutoscalerStatus, Plan, UpdateMode};
 
-/// While the webhook seems to be down, an eviction is tried this long after the last one.
-const TRIED_AGAIN_AFTER: SimDuration = SimDuration::from_secs(60);
+/// While the webhook seems to be down, one eviction is tried at this interval.
+const RETRY_AFTER: SimDuration = SimDuration::from_secs(60);
 
 const HOUR: SimDuration = SimDuration::from_secs(3600);
 
-/// A pod that failed and is not ready for this long does not get up by itself.
-const FAILED_FOR_LONG: SimDuration = SimDuration::from_secs(60);
+/// A failed pod that is unready for this long does not recover by itself.
+const MAX_FAILED_TIME: SimDuration = SimDuration::from_secs(60);
 
-/// A pod that is not ready for this long does not merely start, or have too much to do for a moment.
-const UNREADY_FOR_LONG: SimDuration = SimDuration::from_secs(300);
+/// A pod that is unready for this long is neither just starting nor overloaded for a moment.
+const MAX_UNREADY_TIME: SimDuration = SimDuration::from_secs(300);
 
-/// A request this near to the recommendation counts as the same: nobody restarts for a percent.
+/// A request within this fraction of the recommendation counts as equal: a small difference is not
+/// worth a restart.
 pub const TOLERANCE: f64 = 0.05;
 
-/// CPU and memory that each container has.
+/// The CPU and memory requests of each container.
 pub type Sizes = BTreeMap<String, (Millicores, Bytes)>;
 
-/// What each container should have; one that is not named is left as it is.
+/// The wanted size of each container; containers without one do not change.
 pub type WantedSizes = BTreeMap<String, WantedSize>;
 
-/// What a container should have; a resource that is not wanted is left as it is.
+/// The wanted size of a container; resources without one do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WantedSize {
     /// CPU.
@@ -44,86 +46,85 @@ impl From<(Millicores, Bytes)> for WantedSize {
     }
 }
 
-/// What is known of a pod.
+/// A pod as the choice sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodView {
     /// Its name.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created: SimTime,
     /// Since when it has been ready; none if it is not.
     pub ready_since: Option<SimTime>,
     /// Since when it has not been ready, if it is not.
     pub unready_since: Option<SimTime>,
-    /// Whether it is not ready because it failed, and does not merely start or have too much to do.
+    /// Whether it is unready because it failed, not because it starts or is overloaded.
     pub has_failed: bool,
-    /// Whether it is being resized or deleted already.
+    /// Whether it is already being resized or deleted.
     pub is_changing: bool,
-    /// Whether the admission webhook sized it when it was made.
+    /// Whether the admission webhook sized it when it was created.
     pub was_sized: bool,
-    /// Whether it cannot be resized where it is: the server or its node says no.
+    /// Whether the server or its node refuses to resize it in place.
     pub cannot_resize: bool,
     /// What its containers request.
     pub sizes: Sizes,
 }
 
-/// What has been done so far of one recommendation.
+/// The progress of the rollout of one recommendation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rollout {
     /// Evictions of the last hour.
     pub evictions: Vec<SimTime>,
-    /// Since when the first pods have had the size that was wanted last, in mode `Canary`.
+    /// Since when the canaries have had the wanted size, in mode `Canary`.
     pub canary_since: Option<SimTime>,
 }
 
-/// What is to be done with a pod.
+/// A change of one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodStep {
-    /// Resized where it is.
+    /// Resize it in place.
     Resize(String),
-    /// Evicted, so that it is made anew.
+    /// Evict it, so that a new pod replaces it.
     Evict(String),
 }
 
-/// Why nothing more is done now.
+/// Why no more pods are changed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
     /// The mode changes nothing.
     Mode,
-    /// Only pods that start are sized.
+    /// Only new pods are sized.
     InitialOnly,
-    /// The server cannot resize, and evictions are not wanted.
+    /// The server cannot resize pods, and the update mode does not allow evictions.
     CannotResize,
-    /// The remaining pods cannot be resized where they are, and evictions are not wanted.
+    /// The remaining pods cannot be resized in place, and the update mode does not allow evictions.
     ResizeRefused,
-    /// A maintenance window is waited for.
+    /// Changes wait for the next maintenance window.
     OutsideMaintenance,
-    /// As many pods as may be are away.
+    /// The maximum number of pods is unavailable.
     Unavailable {
-        /// How many may be.
-        most: u32,
+        /// The maximum.
+        max: u32,
     },
-    /// As many evictions as may be in an hour were done.
+    /// The maximum number of evictions per hour is reached.
     EvictionRate {
-        /// How many may be.
-        most: u32,
-        /// When the next one may be, from now.
+        /// The maximum.
+        max: u32,
+        /// Time until the next one is allowed.
         remaining: SimDuration,
     },
-    /// Pods are too young.
+    /// The remaining pods are too young.
     TooYoung,
-    /// The first pods are watched.
+    /// The canaries are under observation.
     Canary {
         /// For how long still.
         remaining: SimDuration,
     },
-    /// The objective broke under the first pods.
+    /// The SLO was violated with the canaries.
     CanaryFailed,
-    /// The server does not know the webhook yet: who is evicted would come back as before.
+    /// The server does not know the webhook yet, so new pods would have the old size.
     WebhookUnknown,
-    /// Pods that were made after an eviction have their old size: another one would do nothing
-    /// but harm.
-    NotSizedAtBirth,
+    /// New pods after an eviction have the old size, so evictions are useless.
+    NotSizedAtCreation,
 }
 
 impl fmt::Display for Blocked {
@@ -132,81 +133,85 @@ impl fmt::Display for Blocked {
             Self::Mode => write!(f, "the mode changes nothing"),
             Self::InitialOnly => write!(f, "update mode Initial sizes new pods only"),
             Self::CannotResize => {
-                write!(f, "the server cannot resize pods, and update mode InPlace evicts none")
+                write!(
+                    f,
+                    "the server cannot resize pods, and update mode InPlace does not evict them"
+                )
             }
             Self::ResizeRefused => write!(
                 f,
-                "the remaining pods cannot be resized where they are, and update mode InPlace evicts none"
+                "the remaining pods cannot be resized in place, and update mode InPlace does not \
+                 evict them"
             ),
-            Self::OutsideMaintenance => write!(f, "a maintenance window is waited for"),
-            Self::Unavailable { most } => write!(f, "{most} pods at most may be away at once"),
-            Self::EvictionRate { most, remaining } => write!(
+            Self::OutsideMaintenance => write!(f, "changes wait for the next maintenance window"),
+            Self::Unavailable { max } => write!(f, "at most {max} pods may be unavailable at once"),
+            Self::EvictionRate { max, remaining } => write!(
                 f,
-                "{most} evictions at most in an hour, the next in {:.0}s",
+                "at most {max} evictions per hour, the next in {:.0}s",
                 remaining.seconds()
             ),
-            Self::TooYoung => write!(f, "the remaining pods are younger than leastPodAge"),
+            Self::TooYoung => write!(f, "the remaining pods are younger than minPodAge"),
             Self::Canary { remaining } => {
-                write!(f, "the first pods are watched for another {:.0}s", remaining.seconds())
+                write!(f, "the canaries are observed for another {:.0}s", remaining.seconds())
             }
-            Self::CanaryFailed => write!(f, "the objective broke under the first pods"),
+            Self::CanaryFailed => write!(f, "the SLO was violated with the canaries"),
             Self::WebhookUnknown => write!(
                 f,
-                "the server does not know the admission webhook yet, and evicted pods would come \
-                 back with their old size: is there a webhook configuration?"
+                "the API server does not know the admission webhook yet, and new pods would have the \
+                 old size: is there a webhook configuration?"
             ),
-            Self::NotSizedAtBirth => write!(
+            Self::NotSizedAtCreation => write!(
                 f,
-                "pods come back from eviction with their old size: is the admission webhook up?"
+                "new pods after an eviction have the old size: is the admission webhook up?"
             ),
         }
     }
 }
 
-/// Everything that the choice depends on.
+/// The inputs of the choice.
 pub struct NextPods<'a> {
-    /// Now.
+    /// The time.
     pub now: SimTime,
     /// Minute of the week, from Monday 00:00 UTC.
     pub minute_of_week: u32,
     /// The plan.
     pub plan: &'a Plan,
-    /// What containers should request.
+    /// The wanted sizes.
     pub wanted: &'a WantedSizes,
     /// The pods.
     pub pods: &'a [PodView],
-    /// Pods that there should be.
+    /// The desired number of pods.
     pub replicas: u32,
     /// Whether the server can resize pods in place.
     pub can_resize: bool,
-    /// Whether a webhook of ours is not known to the server yet.
+    /// Whether there is a webhook that the API server does not know yet.
     pub is_webhook_unknown: bool,
-    /// Whether the objective is kept; none if it is not known.
-    pub is_kept: Option<bool>,
-    /// What has been done so far.
+    /// Whether the SLO is met; none if that is not known.
+    pub is_slo_met: Option<bool>,
+    /// The progress so far.
     pub rollout: &'a Rollout,
 }
 
 impl NextPods<'_> {
-    /// Pods that have the recommended size and stay.
+    /// The number of pods that have the wanted size and stay.
     pub fn updated(&self) -> u32 {
         let is_done = |pod: &&PodView| !pod.is_changing && pod.is_updated(self.wanted);
         self.pods.iter().filter(is_done).count() as u32
     }
 
-    /// Since when the first pods have the wanted size, in mode `Canary`: none before anybody has
-    /// it and once everybody does. Pods that were watched with another size prove nothing.
+    /// Since when the canaries have had the wanted size, in mode `Canary`: none before the first pod
+    /// has it and after the last one does. Observations of another size do not count.
     pub fn canary_since(&self) -> Option<SimTime> {
         let is_outdated = !self.outdated().is_empty();
         let is_over = !is_outdated && self.underway() == 0;
         if self.plan.mode != Mode::Canary || self.updated() == 0 || is_over {
             return None;
         }
-        // Where only pods come and go, nobody is the first.
+        // Pods that are merely replaced are no canaries.
         self.rollout.canary_since.or(is_outdated.then_some(self.now))
     }
 
-    /// Whether somebody would get less than it has.
+    /// Whether a container of a pod would get less than it has.
     fn shrinks(&self) -> bool {
         let is_less = |wanted: Option<u64>, has: u64| {
             wanted.is_some_and(|wanted| *around(wanted).end() < has)
@@ -226,13 +231,12 @@ impl NextPods<'_> {
         self.pods.iter().filter(is_outdated).collect()
     }
 
-    /// Pods of another size that are down: to change them takes nothing away, and that size may be
-    /// why.
+    /// Outdated pods that are down: changing them disrupts nothing, and their size may be the cause.
     fn down(&self) -> u32 {
         self.outdated().iter().filter(|pod| pod.is_down(self.now)).count() as u32
     }
 
-    /// Pods that are on their way to another size, or do not exist yet.
+    /// Pods that are being changed, or do not exist yet.
     fn underway(&self) -> u32 {
         let changing = self.pods.iter().filter(|pod| pod.is_changing).count() as u32;
         changing + self.replicas.saturating_sub(self.pods.len() as u32)
@@ -240,19 +244,20 @@ impl NextPods<'_> {
 }
 
 impl PodView {
-    /// Whether it serves nobody, and will not by itself.
+    /// Whether it serves no requests and does not recover by itself.
     fn is_down(&self, now: SimTime) -> bool {
-        let long = if self.has_failed { FAILED_FOR_LONG } else { UNREADY_FOR_LONG };
+        let long = if self.has_failed { MAX_FAILED_TIME } else { MAX_UNREADY_TIME };
         self.unready_since.is_some_and(|since| since + long <= now)
     }
 
-    /// A pod whose node refuses a resize asks for the new size and has the old one.
+    /// Whether it has the wanted size. A pod whose node refuses a resize requests the wanted size,
+    /// but has the old one.
     fn is_updated(&self, wanted: &WantedSizes) -> bool {
         fits(&self.sizes, wanted) && !self.cannot_resize
     }
 }
 
-/// The pods that are next, and what stops the others.
+/// The pods to change next, and why the others have to wait.
 pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     let plan = inputs.plan;
     let mut outdated = inputs.outdated();
@@ -260,7 +265,7 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
         return (Vec::new(), None);
     }
     let can_resize = outdated.iter().any(|pod| !pod.cannot_resize);
-    // Who is down and cannot be resized would be waited for while others are.
+    // While the others are resized, a pod that is down and cannot be resized would wait.
     let is_lost = |pod: &&PodView| pod.cannot_resize && pod.is_down(inputs.now);
     let some_are_lost = outdated.iter().any(is_lost);
     let by_eviction = match (plan.update_mode, inputs.can_resize) {
@@ -270,7 +275,7 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
             return (Vec::new(), Some(Blocked::ResizeRefused));
         }
         (UpdateMode::Recreate, _) | (UpdateMode::InPlaceOrRecreate, false) => true,
-        // Who can be resized comes first; evictions are for those who are left.
+        // Pods that can be resized come first; the remaining ones are evicted.
         (UpdateMode::InPlaceOrRecreate, true) => !can_resize || some_are_lost,
         (UpdateMode::InPlace, true) => false,
     };
@@ -285,14 +290,14 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
     if !plan.is_maintenance(inputs.minute_of_week) {
         return (Vec::new(), Some(Blocked::OutsideMaintenance));
     }
-    let Room { pods: most, serving, mut blocked } = match room(inputs, by_eviction) {
+    let Room { pods: max, serving, mut blocked } = match room(inputs, by_eviction) {
         Ok(room) => room,
         Err(blocked) => return (Vec::new(), Some(blocked)),
     };
 
-    // A pod that is not ready serves nobody: it costs nothing to make it anew.
+    // A pod that is not ready serves no requests: replacing it costs nothing.
     let is_old_enough = |pod: &&&PodView| {
-        pod.ready_since.is_none_or(|since| since + plan.disruption.least_pod_age <= inputs.now)
+        pod.ready_since.is_none_or(|since| since + plan.disruption.min_pod_age <= inputs.now)
     };
     let mut candidates: Vec<&&PodView> = outdated.iter().filter(is_old_enough).collect();
     if candidates.is_empty() {
@@ -302,39 +307,39 @@ pub fn next_pods(inputs: &NextPods<'_>) -> (Vec<PodStep>, Option<Blocked>) {
         (pod.ready_since, !pod.is_down(inputs.now), pod.unready_since, &pod.name)
     });
     let down = candidates.iter().filter(|pod| pod.ready_since.is_none()).count() as u32;
-    let most = most.min(down.saturating_add(serving));
-    if most == 0 {
+    let max = max.min(down.saturating_add(serving));
+    if max == 0 {
         return (Vec::new(), Some(blocked));
     }
-    if candidates.len() < outdated.len() && candidates.len() as u32 <= most {
+    if candidates.len() < outdated.len() && candidates.len() as u32 <= max {
         blocked = Blocked::TooYoung;
     }
     let step = |pod: &&&PodView| {
         let name = pod.name.clone();
         if by_eviction { PodStep::Evict(name) } else { PodStep::Resize(name) }
     };
-    let is_cut = candidates.len() as u32 > most;
-    let steps = candidates.iter().take(most as usize).map(step).collect();
+    let is_cut = candidates.len() as u32 > max;
+    let steps = candidates.iter().take(max as usize).map(step).collect();
     (steps, (is_cut || blocked == Blocked::TooYoung).then_some(blocked))
 }
 
 /// How many pods may be changed now.
 struct Room {
     pods: u32,
-    /// How many of them that serve.
+    /// How many of them may be serving requests.
     serving: u32,
-    /// What will stop the next one.
+    /// What blocks further pods.
     blocked: Blocked,
 }
 
 fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<Room, Blocked> {
     let NextPods { now, plan, pods, rollout, .. } = *inputs;
-    let most = plan.disruption.max_unavailable.of(inputs.replicas);
+    let max = pods_of(plan.disruption.max_unavailable, inputs.replicas);
     let ready = pods.iter().filter(|pod| pod.ready_since.is_some() && !pod.is_changing).count();
-    let away = inputs.replicas.saturating_sub(ready as u32);
-    let mut blocked = Blocked::Unavailable { most };
-    let serving = most.saturating_sub(away);
-    let mut room = most.saturating_sub(away.saturating_sub(inputs.down()));
+    let unavailable = inputs.replicas.saturating_sub(ready as u32);
+    let mut blocked = Blocked::Unavailable { max };
+    let serving = max.saturating_sub(unavailable);
+    let mut room = max.saturating_sub(unavailable.saturating_sub(inputs.down()));
     if room == 0 {
         return Err(blocked);
     }
@@ -347,40 +352,40 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<Room, Blocked> {
         let left = allowed.saturating_sub(recent.len() as u32);
         if left < room {
             let oldest = recent.iter().min().map_or(HOUR, |at| (**at + HOUR).saturating_since(now));
-            blocked = Blocked::EvictionRate { most: allowed, remaining: oldest };
+            blocked = Blocked::EvictionRate { max: allowed, remaining: oldest };
             room = left;
         }
         if room == 0 {
             return Err(blocked);
         }
-        // A single pod may have slipped past a webhook that was slow; only while the latest ones
-        // do is it down, and then one is tried now and then.
+        // A slow webhook may have missed a single pod. It is down only if it missed the latest ones;
+        // then one eviction is tried from time to time.
         let first = recent.iter().min();
         let latest = |is_unsized: bool| {
-            let came_back = pods.iter().filter(|pod| first.is_some_and(|at| pod.created > **at));
+            let new = pods.iter().filter(|pod| first.is_some_and(|at| pod.created > **at));
             let is_so =
                 |pod: &&PodView| is_unsized == (!pod.was_sized && !fits(&pod.sizes, inputs.wanted));
-            came_back.filter(is_so).map(|pod| pod.created).max()
+            new.filter(is_so).map(|pod| pod.created).max()
         };
         if latest(true) > latest(false) {
             let last = recent.iter().max().map(|at| **at);
-            if last.is_some_and(|last| now < last + TRIED_AGAIN_AFTER) {
-                return Err(Blocked::NotSizedAtBirth);
+            if last.is_some_and(|last| now < last + RETRY_AFTER) {
+                return Err(Blocked::NotSizedAtCreation);
             }
             room = room.min(1);
         }
     }
     if plan.mode == Mode::Canary {
-        let (share, watch) = plan.canary;
-        // One that is being made anew is a canary already, though nobody sees its size yet.
+        let CanaryConfig { share, watch, .. } = plan.canary;
+        // A pod that is being replaced is already a canary, although its size is not visible yet.
         let begun = inputs.updated() + inputs.underway();
-        let first = share.of(inputs.replicas);
+        let first = pods_of(share, inputs.replicas);
         if begun < first {
             room = room.min(first - begun);
             blocked = Blocked::Canary { remaining: watch };
         } else {
-            // What only grows cannot have broken it, and may be the cure.
-            if inputs.is_kept == Some(false) && inputs.shrinks() {
+            // Larger sizes cannot be the cause of a violation, and may be the remedy.
+            if inputs.is_slo_met == Some(false) && inputs.shrinks() {
                 return Err(Blocked::CanaryFailed);
             }
             let until = inputs.canary_since().unwrap_or(now) + watch;
@@ -392,33 +397,37 @@ fn room(inputs: &NextPods<'_>, by_eviction: bool) -> Result<Room, Blocked> {
     Ok(Room { pods: room, serving, blocked })
 }
 
-/// Whether pods that start get the recommended size: always in mode `Auto`; in mode `Canary`
-/// only the first ones, until those were watched and the objective held.
+fn pods_of(share: Share, pods: u32) -> u32 {
+    u32::try_from(share.of(pods.into())).unwrap_or(u32::MAX)
+}
+
+/// Whether new pods get the recommended size: always in mode `Auto`; in mode `Canary` only the
+/// canaries, until their observation has ended and the SLO is met.
 pub fn sizes_new_pods(plan: &Plan, status: &MultidimPodAutoscalerStatus, now: SimTime) -> bool {
     match plan.mode {
         Mode::Off | Mode::Recommend => false,
         Mode::Auto => true,
         Mode::Canary => {
-            let (share, watch) = plan.canary;
+            let CanaryConfig { share, watch, .. } = plan.canary;
             let rollout = status.rollout.clone().unwrap_or_default();
             let pods = status.desired_replicas.unwrap_or(rollout.updated + rollout.outdated);
-            let kept = ConditionType::ObjectiveKept.to_string();
-            let is_broken = status
+            let slo_met = ConditionType::SloMet.to_string();
+            let is_violated = status
                 .conditions
                 .iter()
-                .any(|condition| condition.type_ == kept && condition.status == "False");
+                .any(|condition| condition.type_ == slo_met && condition.status == "False");
             let is_watched = rollout.canary_since.as_ref().is_some_and(|since| {
                 let since = u64::try_from(since.0.as_nanosecond()).unwrap_or(0);
                 now < SimTime::from_nanos(since) + watch
             });
-            // Without a canary the size has proved itself: what breaks now is not its doing.
+            // Without canaries the size is proven: it is not the cause of a violation now.
             let is_proven = rollout.canary_since.is_none();
-            is_proven || rollout.updated < share.of(pods) || (!is_watched && !is_broken)
+            is_proven || rollout.updated < pods_of(share, pods) || (!is_watched && !is_violated)
         }
     }
 }
 
-/// The sizes around a recommended one that count as the same.
+/// The lowest and the highest size that count as equal to a recommended one.
 pub fn tolerated((cpu, memory): (Millicores, Bytes)) -> ((Millicores, Bytes), (Millicores, Bytes)) {
     let (low_cpu, high_cpu) = around(cpu.millicores()).into_inner();
     let (low_memory, high_memory) = around(memory.bytes()).into_inner();
@@ -431,7 +440,7 @@ fn around(amount: u64) -> RangeInclusive<u64> {
     low..=(amount as f64 * (1.0 + TOLERANCE)) as u64
 }
 
-/// Whether what a pod requests is near enough to what it should.
+/// Whether the requests of a pod are within the tolerance of the wanted sizes.
 pub fn fits(sizes: &Sizes, wanted: &WantedSizes) -> bool {
     let is_near = |wanted: Option<u64>, amount: u64| {
         wanted.is_none_or(|wanted| around(wanted).contains(&amount))
@@ -490,11 +499,13 @@ mod tests {
         (0..10).map(pod).collect()
     }
 
-    /// What is next for pods that should have 250m, after a change of what is otherwise so: the
-    /// server resizes nobody and knows the webhook, and the objective is kept.
+    /// What is next for pods that should have 250m. By default the server cannot resize pods and
+    /// knows the webhook, and the SLO is met; `change` may change that.
     fn next_after(
+        plan: &Plan,
+        pods: &[PodView],
+        rollout: &Rollout,
         change: impl Fn(&mut NextPods<'_>),
-        (plan, pods, rollout): (&Plan, &[PodView], &Rollout),
     ) -> (Vec<PodStep>, Option<Blocked>) {
         let mut inputs = NextPods {
             now: at(0),
@@ -505,7 +516,7 @@ mod tests {
             replicas: 10,
             can_resize: false,
             is_webhook_unknown: false,
-            is_kept: Some(true),
+            is_slo_met: Some(true),
             rollout,
         };
         change(&mut inputs);
@@ -513,15 +524,15 @@ mod tests {
     }
 
     fn next(plan: &Plan, pods: &[PodView], rollout: &Rollout) -> (usize, String) {
-        let (steps, blocked) = next_after(|_| {}, (plan, pods, rollout));
+        let (steps, blocked) = next_after(plan, pods, rollout, |_| {});
         (steps.len(), blocked.map(|blocked| blocked.to_string()).unwrap_or_default())
     }
 
     #[test]
-    fn no_more_pods_go_at_once_than_may_be_away() {
+    fn no_more_pods_change_at_once_than_may_be_unavailable() {
         let plan = plan(json!({"disruption": {"maxUnavailable": "20%"}}), "Auto");
         let mut pods = pods(0);
-        let limit = "2 pods at most may be away at once";
+        let limit = "at most 2 pods may be unavailable at once";
         assert_eq!(next(&plan, &pods, &Rollout::default()), (2, limit.to_owned()));
         pods[7].ready_since = None;
         assert_eq!(next(&plan, &pods, &Rollout::default()), (1, limit.to_owned()));
@@ -530,41 +541,41 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_fail_do_not_stand_in_the_way_of_their_cure() {
+    fn failed_pods_do_not_block_their_own_replacement() {
         let disruption = json!({"maxUnavailable": "20%"});
         let in_place = plan(json!({"updateMode": "InPlace", "disruption": disruption}), "Auto");
         let plan = plan(json!({"disruption": disruption}), "Auto");
         let (mut pods, mut refused) = (pods(0), pods(0));
-        let steps = |pods: &[PodView]| next_after(|_| {}, (&plan, pods, &Rollout::default())).0;
+        let steps = |pods: &[PodView]| next_after(&plan, pods, &Rollout::default(), |_| {}).0;
         let evict = |place: usize| PodStep::Evict(format!("pod-{place}"));
         let fails = |pod: &mut PodView| {
             (pod.ready_since, pod.unready_since) = (None, Some(SimTime::ZERO));
         };
         fails(&mut pods[7]);
         assert_eq!(steps(&pods), [evict(7), evict(0)]);
-        // One that has just ended, and starts again, is away as well, but it is not its turn.
+        // A pod that has just crashed and restarts is unavailable too, but is not replaced yet.
         (pods[3].ready_since, pods[3].unready_since) = (None, Some(at(0)));
         pods[3].has_failed = true;
         assert_eq!(steps(&pods), [evict(7)]);
         pods.iter_mut().for_each(fails);
         assert_eq!(steps(&pods), [evict(0), evict(1)]);
-        // Those two are made anew: the others wait for what comes of it.
+        // Those two are being replaced: the others wait for the result.
         pods[..2].iter_mut().for_each(|pod| pod.is_changing = true);
         assert_eq!(steps(&pods), []);
-        // Who cannot be resized is made anew before others are resized, where that is wanted; else
-        // who serves stays while as many as may be are down.
+        // Pods that cannot be resized are replaced before others are resized, if the update mode
+        // allows; otherwise no serving pod changes while the maximum is down.
         for pod in &mut refused[..2] {
             fails(pod);
             pod.cannot_resize = true;
         }
         let resizes = |inputs: &mut NextPods<'_>| inputs.can_resize = true;
-        let steps = |plan: &Plan| next_after(resizes, (plan, &refused, &Rollout::default())).0;
+        let steps = |plan: &Plan| next_after(plan, &refused, &Rollout::default(), resizes).0;
         assert_eq!(steps(&plan), [evict(0), evict(1)]);
         assert_eq!(steps(&in_place), []);
     }
 
     #[test]
-    fn while_the_latest_pods_come_back_with_their_old_size_one_is_tried_now_and_then() {
+    fn while_new_pods_have_the_old_size_one_eviction_is_tried_at_an_interval() {
         let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
         let mut pods = pods(0);
         let evicted = |ago: u64| Rollout {
@@ -572,11 +583,10 @@ mod tests {
             ..Rollout::default()
         };
         pods[3].created = SimTime::ZERO + SimDuration::from_secs(99_995);
-        let silent =
-            "pods come back from eviction with their old size: is the admission webhook up?";
+        let silent = "new pods after an eviction have the old size: is the admission webhook up?";
         assert_eq!(next(&plan, &pods, &evicted(30)), (0, silent.to_owned()));
         assert_eq!(next(&plan, &pods, &evicted(90)).0, 1);
-        // One that came later was sized: the other only slipped through.
+        // A later one was sized: the webhook missed only the other.
         pods[4].created = at(0);
         pods[4].was_sized = true;
         pods[4].sizes = sizes(250);
@@ -584,43 +594,43 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_evicted_before_the_server_knows_the_webhook() {
+    fn no_pod_is_evicted_before_the_server_knows_the_webhook() {
         let plan = plan(json!({}), "Auto");
         let (pods, rollout) = (pods(0), Rollout::default());
         let unknown = |inputs: &mut NextPods<'_>| inputs.is_webhook_unknown = true;
-        let nobody = next_after(unknown, (&plan, &pods, &rollout));
-        assert_eq!(nobody, (Vec::new(), Some(Blocked::WebhookUnknown)));
-        // Who is resized where it is does not need it.
+        let none = next_after(&plan, &pods, &rollout, unknown);
+        assert_eq!(none, (Vec::new(), Some(Blocked::WebhookUnknown)));
+        // A resize in place does not need it.
         let resizes = |inputs: &mut NextPods<'_>| {
             unknown(inputs);
             inputs.can_resize = true;
         };
-        let (steps, _) = next_after(resizes, (&plan, &pods, &rollout));
+        let (steps, _) = next_after(&plan, &pods, &rollout, resizes);
         assert!(matches!(steps[0], PodStep::Resize(_)));
     }
 
     #[test]
-    fn a_pod_that_does_not_serve_goes_first() {
+    fn a_pod_that_is_not_ready_is_first() {
         let plan = plan(json!({"disruption": {"maxUnavailable": "5"}}), "Auto");
         let mut pods = pods(0);
         pods[6].ready_since = None;
         let rollout = Rollout::default();
-        let (steps, _) = next_after(|inputs| inputs.can_resize = true, (&plan, &pods, &rollout));
+        let (steps, _) = next_after(&plan, &pods, &rollout, |inputs| inputs.can_resize = true);
         assert_eq!(steps[0], PodStep::Resize("pod-6".to_owned()));
         assert_eq!(steps.len(), 4);
     }
 
     #[test]
-    fn only_who_cannot_be_resized_is_evicted_and_only_where_that_is_wanted() {
+    fn only_pods_that_cannot_be_resized_are_evicted_and_only_if_the_update_mode_allows() {
         let steps = |update_mode: &str, pods: &[PodView]| {
             let disruption = json!({"maxUnavailable": "5"});
             let policy = json!({"updateMode": update_mode, "disruption": disruption});
             let plan = plan(policy, "Auto");
             let rollout = Rollout::default();
-            next_after(|inputs| inputs.can_resize = true, (&plan, pods, &rollout))
+            next_after(&plan, pods, &rollout, |inputs| inputs.can_resize = true)
         };
         let mut pods = pods(9);
-        // The node refused what the spec of the first says already.
+        // The node refused the size that the spec of the first already has.
         pods[0].cannot_resize = true;
         let resized = vec![PodStep::Resize("pod-9".to_owned())];
         assert_eq!(steps("InPlaceOrRecreate", &pods), (resized.clone(), None));
@@ -632,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn evictions_are_counted_by_the_hour() {
+    fn evictions_are_limited_per_hour() {
         let policy = json!({"disruption": {"maxUnavailable": "50%", "evictionsPerHour": 3}});
         let plan = plan(policy, "Auto");
         let rollout = |seconds: &[u64]| Rollout {
@@ -645,11 +655,11 @@ mod tests {
         assert_eq!(next(&plan, &pods(0), &rollout(&[3700])).0, 3);
         assert_eq!(next(&plan, &pods(0), &rollout(&[3500, 10])).0, 1);
         let full = next(&plan, &pods(0), &rollout(&[3500, 10, 5]));
-        assert_eq!(full, (0, "3 evictions at most in an hour, the next in 100s".to_owned()));
+        assert_eq!(full, (0, "at most 3 evictions per hour, the next in 100s".to_owned()));
     }
 
     #[test]
-    fn a_canary_goes_first_and_is_watched() {
+    fn a_canary_is_first_and_is_observed() {
         let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
         let plan = plan(policy, "Canary");
         assert_eq!(next(&plan, &pods(0), &Rollout::default()).0, 2);
@@ -662,18 +672,18 @@ mod tests {
             canary_since: Some(SimTime::ZERO + SimDuration::from_secs(100_000 - seconds)),
             ..Rollout::default()
         };
-        let watched = "the first pods are watched for another 200s";
+        let watched = "the canaries are observed for another 200s";
         assert_eq!(next(&plan, &pods(2), &since(100)), (0, watched.to_owned()));
         assert_eq!(next(&plan, &pods(2), &since(300)).0, 5);
     }
 
     #[test]
-    fn a_broken_objective_stops_what_shrinks_after_the_canary_and_not_what_grows() {
+    fn an_slo_violation_stops_smaller_sizes_after_the_canary_and_not_larger_ones() {
         let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
         let plan = plan(policy, "Canary");
         let watched = Rollout { canary_since: Some(SimTime::ZERO), ..Rollout::default() };
         let next = |pods: &[PodView]| {
-            next_after(|inputs| inputs.is_kept = Some(false), (&plan, pods, &watched))
+            next_after(&plan, pods, &watched, |inputs| inputs.is_slo_met = Some(false))
         };
         assert_eq!(next(&pods(2)), (Vec::new(), Some(Blocked::CanaryFailed)));
         let mut smaller = pods(2);
@@ -684,25 +694,25 @@ mod tests {
     }
 
     #[test]
-    fn another_size_in_the_middle_of_a_rollout_is_watched_anew() {
+    fn another_size_in_the_middle_of_a_rollout_is_observed_again() {
         let policy = json!({"disruption": {"maxUnavailable": "50%"}, "canary": {"pods": "2", "watch": "5m"}});
         let plan = plan(policy, "Canary");
         let began = SimTime::ZERO + SimDuration::from_secs(90_000);
         let earlier = Rollout { canary_since: Some(began), ..Rollout::default() };
         let since = |pods: &[PodView], rollout: &Rollout| {
             let since = Cell::new(None);
-            next_after(|inputs| since.set(inputs.canary_since()), (&plan, pods, rollout));
+            next_after(&plan, pods, rollout, |inputs| since.set(inputs.canary_since()));
             since.get()
         };
-        // Nobody has it: those who were watched had another size.
+        // No pod has it: the observed ones had another size.
         let mut none_yet = pods(0);
         assert_eq!(next(&plan, &none_yet, &earlier).0, 2);
         assert_eq!(since(&none_yet, &earlier), None);
         none_yet[0].is_changing = true;
         none_yet[1].is_changing = true;
-        let watched = "the first pods are watched for another 300s";
+        let watched = "the canaries are observed for another 300s";
         assert_eq!(next(&plan, &none_yet, &earlier), (0, watched.to_owned()));
-        // The first has it, the others follow, everybody has it.
+        // The first pod has it, then others, then all.
         assert_eq!(since(&pods(1), &Rollout::default()), Some(at(0)));
         assert_eq!(since(&pods(5), &earlier), Some(began));
         assert_eq!(since(&pods(10), &earlier), None);
@@ -712,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_everything_up_is_said() {
+    fn the_reason_why_nothing_changes_is_given() {
         let check = |policy: Value, mode: &str, expect: &str| {
             let (steps, blocked) = next(&plan(policy, mode), &pods(0), &Rollout::default());
             assert_eq!(steps, 0);
@@ -723,11 +733,11 @@ mod tests {
         check(json!({"updateMode": "InPlace"}), "Auto", "cannot resize");
         let window = json!([{"days": ["Tue"], "from": "02:00", "to": "04:00"}]);
         check(json!({"maintenance": window}), "Auto", "maintenance window");
-        check(json!({"disruption": {"leastPodAge": "100d"}}), "Auto", "younger than leastPodAge");
+        check(json!({"disruption": {"minPodAge": "100d"}}), "Auto", "younger than minPodAge");
     }
 
     #[test]
-    fn a_percent_is_no_reason_to_restart() {
+    fn a_small_difference_is_no_reason_to_restart() {
         let plan = plan(json!({}), "Auto");
         let mut pods = pods(10);
         pods[0].sizes = sizes(260);
@@ -735,13 +745,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_of_a_container_may_be_anything() {
+    fn a_resource_without_a_wanted_size_may_have_any_size() {
         let size = |cpu, memory| (Millicores::new(cpu), Bytes::from_mib(memory));
         let has = |cpu, memory| Sizes::from([("app".to_owned(), size(cpu, memory))]);
         let cpu = WantedSize { cpu: Some(Millicores::new(250)), memory: None };
         let only_cpu = WantedSizes::from([("app".to_owned(), cpu)]);
         assert!(fits(&has(250, 128), &only_cpu));
-        // Somebody raised it in the template.
+        // A user raised it in the template.
         assert!(fits(&has(250, 4096), &only_cpu));
         assert!(!fits(&has(500, 128), &only_cpu));
         assert!(fits(&has(500, 4096), &WantedSizes::new()));

@@ -1,4 +1,4 @@
-//! Certificates of the webhook, made by itself: an authority of its own and one leaf.
+//! Self-made certificates of the webhook: an authority and a leaf.
 
 use k8s_openapi::jiff::{Timestamp, tz::TimeZone};
 use rcgen::{
@@ -11,17 +11,17 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName,
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-/// Days that a certificate is good for.
-const DAYS: i64 = 90;
-/// Days before its end at which it is replaced.
-const REPLACED_DAYS_BEFORE: i64 = 30;
+/// Days that a certificate is valid.
+const VALID_DAYS: i64 = 90;
+/// Days before its expiry at which it is renewed.
+const RENEWED_DAYS_BEFORE: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
-/// What cannot be done with certificates.
+/// Why certificates cannot be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// They cannot be made.
-    #[error("no certificate can be made: {0}")]
+    #[error("failed to make a certificate: {0}")]
     NotMade(#[from] rcgen::Error),
     /// They cannot be read.
     #[error("the certificate cannot be read: {why}")]
@@ -34,17 +34,17 @@ pub enum CertificateError {
 /// An authority's certificate, a leaf, and the leaf's key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// Certificates of the authorities that clients should believe, the present one first.
+    /// Certificates of the authorities that clients should trust, the current one first.
     pub authorities: String,
     /// The leaf.
     pub certificate: String,
     /// The leaf's key.
     pub key: String,
-    /// When the leaf ends, in seconds since 1970.
+    /// When the leaf expires, in seconds since 1970.
     pub ends: i64,
 }
 
-/// The key is nobody's business.
+/// Leaves out the key, which is secret.
 impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Certificates").field("ends", &self.ends).finish_non_exhaustive()
@@ -52,8 +52,8 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// New ones for a server of these names. Clients that believe `before` go on doing so until
-    /// the next ones are made: servers and clients change over at different moments.
+    /// Makes certificates for a server with these names. Clients trust the authority of `before` as
+    /// well, since servers and clients switch to the new one at different times.
     pub fn make(
         names: &[String],
         now: Timestamp,
@@ -68,8 +68,8 @@ impl Certificates {
                 date.day().unsigned_abs(),
             )
         };
-        // Clocks differ: good from yesterday on.
-        let (from, to) = (day(-DAY_SECONDS), day(DAYS * DAY_SECONDS));
+        // Clocks differ, so they are valid from yesterday on.
+        let (from, to) = (day(-DAY_SECONDS), day(VALID_DAYS * DAY_SECONDS));
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.distinguished_name.push(DnType::CommonName, "homeostat webhook authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -94,26 +94,26 @@ impl Certificates {
         })
     }
 
-    /// Whether it is time for new ones.
+    /// Whether they have to be renewed.
     pub fn are_due(&self, now: Timestamp) -> bool {
-        now.as_second() + REPLACED_DAYS_BEFORE * DAY_SECONDS >= self.ends
+        now.as_second() + RENEWED_DAYS_BEFORE * DAY_SECONDS >= self.ends
     }
 
-    /// Whether a server of these names can show them: whoever renames the service needs others.
+    /// Whether they are valid for a server with these names; the service may have been renamed.
     pub fn are_for(&self, names: &[String]) -> bool {
         let Ok(leaf) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else {
             return false;
         };
         let Ok(leaf) = ParsedCertificate::try_from(&leaf) else { return false };
         let is_named = |name: &String| {
-            // Nobody calls a wildcard by its name, so it cannot be asked for.
+            // A wildcard is no server name and cannot be verified.
             ServerName::try_from(name.as_str())
                 .map_or(true, |name| verify_server_name(&leaf, &name).is_ok())
         };
         names.iter().all(is_named)
     }
 
-    /// As a server needs them.
+    /// The form that a TLS server needs.
     pub fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
         let refused =
             |why: &dyn std::fmt::Display| CertificateError::NotRead { why: why.to_string() };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_replaced_a_month_before_their_end() {
+    fn they_are_renewed_a_month_before_they_expire() {
         let made = Certificates::make(&["localhost".to_owned()], at(0), None).expect("made");
         assert!(!made.are_due(at(0)));
         assert!(!made.are_due(at(59)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_for_the_names_and_addresses_that_they_were_made_for() {
+    fn they_are_valid_for_the_names_and_addresses_that_they_were_made_for() {
         let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<_>>();
         let all = names(&["homeostat.ops.svc", "127.0.0.1"]);
         let made = Certificates::make(&all, at(0), None).expect("made");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_believe_the_present_and_the_last_authority() {
+    fn clients_trust_the_current_and_the_previous_authority() {
         let names = ["localhost".to_owned()];
         let first = Certificates::make(&names, at(0), None).expect("made");
         let second = Certificates::make(&names, at(61), Some(&first)).expect("made");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused_and_the_key_stays_secret() {
+    fn an_invalid_certificate_is_refused_and_the_key_stays_secret() {
         let mut broken = Certificates::make(&["localhost".to_owned()], at(0), None).expect("made");
         assert!(!format!("{broken:?}").contains("PRIVATE"));
         broken.certificate = "no certificate".to_owned();

@@ -1,4 +1,4 @@
-//! What is done with a pod that is about to be made.
+//! Sizes a pod that is about to be created.
 
 use homeostat_core::SimTime;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use crate::api::{ConditionReason, ConditionType, MultidimPodAutoscaler, Plan};
 use crate::cluster::{SIZED_ANNOTATION, container_record, read_selector, selects};
 use crate::update::{resources, sizes_new_pods, wanted_sizes};
 
-/// The operations of a JSON patch that give a new pod its size; none if nobody sizes it.
+/// The JSON patch that gives a new pod its recommended size; none if no autoscaler sizes it.
 pub fn review<'a>(
     request: &AdmissionRequest<Pod>,
     objects: impl Iterator<Item = &'a MultidimPodAutoscaler>,
@@ -36,14 +36,14 @@ pub fn review<'a>(
     let wanted = wanted_sizes(status)?;
     let mut changes = Vec::new();
     let containers = pod.spec.as_ref().map_or(&[][..], |spec| &spec.containers);
-    for (place, container) in containers.iter().enumerate() {
+    for (index, container) in containers.iter().enumerate() {
         let Some(&size) = wanted.get(&container.name) else { continue };
         let sized = resources(&container_record(container), size);
-        // Claims and devices stay as they are.
+        // Claims and extended resources do not change.
         let mut merged =
             serde_json::to_value(container.resources.clone().unwrap_or_default()).ok()?;
         merge(&mut merged, &sized);
-        let path = format!("/spec/containers/{place}/resources");
+        let path = format!("/spec/containers/{index}/resources");
         changes.push(json!({ "op": "add", "path": path, "value": merged }));
     }
     if changes.is_empty() {
@@ -57,16 +57,14 @@ pub fn review<'a>(
     Some(changes)
 }
 
-/// Whether there is a recommendation to go by: also one from just before there was something in
-/// the way that will be over.
+/// Whether there is a recommendation, if only one from before a temporary problem.
 fn is_ready(object: &MultidimPodAutoscaler) -> bool {
     let ready = ConditionType::Ready.to_string();
-    let is_of_a_moment =
-        |reason: &str| ConditionReason::OF_A_MOMENT.iter().any(|one| one.to_string() == reason);
+    let is_temporary =
+        |reason: &str| ConditionReason::TEMPORARY.iter().any(|one| one.to_string() == reason);
     let conditions = object.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| {
-        condition.type_ == ready
-            && (condition.status == "True" || is_of_a_moment(&condition.reason))
+        condition.type_ == ready && (condition.status == "True" || is_temporary(&condition.reason))
     })
 }
 
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_controlled_starts_as_its_template_says() {
+    fn a_resource_that_is_not_controlled_keeps_the_size_of_the_template() {
         let request = request(
             json!({"app": "checkout"}),
             json!({"requests": {"cpu": "200m", "memory": "4Gi"},
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_others_and_objects_that_only_recommend_change_nothing() {
+    fn pods_of_other_workloads_and_mode_recommend_change_nothing() {
         let ours = request(json!({"app": "checkout"}), json!({}));
         let others = request(json!({"app": "cart"}), json!({}));
         let auto = object("Auto", json!({}));
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn while_canaries_are_watched_others_start_with_their_old_size() {
+    fn while_canaries_are_observed_other_pods_start_with_the_old_size() {
         let ours = request(json!({"app": "checkout"}), json!({}));
         let sized = |rollout: Value, seconds: u64| {
             let canary = object("Canary", rollout);
@@ -196,11 +194,11 @@ mod tests {
         assert!(sized(json!({"updated": 0, "outdated": 4}), 0));
         assert!(!sized(watched.clone(), 100));
         assert!(sized(watched, 301));
-        // A size that all pods have had for long is not what breaks the objective now.
+        // A size that all pods have had for long is not the cause of a violation now.
         let mut proven = object("Canary", json!({"updated": 4, "outdated": 0}));
-        let mut broken = proven.status.as_ref().expect("it has one").conditions[0].clone();
-        (broken.type_, broken.status) = ("ObjectiveKept".to_owned(), "False".to_owned());
-        proven.status.as_mut().expect("it has one").conditions.push(broken);
+        let mut violated = proven.status.as_ref().expect("it has one").conditions[0].clone();
+        (violated.type_, violated.status) = ("SloMet".to_owned(), "False".to_owned());
+        proven.status.as_mut().expect("it has one").conditions.push(violated);
         assert!(review(&ours, [&proven].into_iter(), at(0)).is_some());
     }
 }

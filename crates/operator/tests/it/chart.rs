@@ -1,4 +1,4 @@
-//! The Helm chart, in a real Helm, beside what `manifests` prints.
+//! The Helm chart, rendered by a real Helm, compared with what `manifests` prints.
 //!
 //! `tests/cluster/helm` fetches Helm and prints its path; without `HOMEOSTAT_TEST_HELM` the
 //! tests that need it say that they were skipped.
@@ -26,7 +26,7 @@ pub(crate) fn chart_file(name: &str) -> PathBuf {
     Path::new("../../deploy/chart/homeostat").join(name)
 }
 
-/// Helm; none, loudly, if there is none.
+/// Helm; none, with a message, if it is not installed.
 pub(crate) fn helm() -> Option<Helm> {
     let program = std::env::var_os("HOMEOSTAT_TEST_HELM");
     if program.is_none() {
@@ -41,7 +41,7 @@ pub(crate) struct Helm {
 }
 
 impl Helm {
-    /// What it prints, or what it complains of.
+    /// Its output, or its error.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helm");
         let output = Command::new(&self.program)
@@ -79,12 +79,12 @@ fn installation() -> Installation {
     }
 }
 
-/// Objects of a text by kind, namespace and name, without what only Helm or only we say.
+/// The objects of a YAML text by kind, namespace and name, without parts that must differ.
 fn objects(text: &str) -> BTreeMap<String, Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(text).expect("valid YAML");
     let all = all.into_iter().filter(|object| object["kind"] != "Namespace");
     let keyed = all.map(|mut object| {
-        forget_helms_labels(&mut object);
+        remove_helm_labels(&mut object);
         let word = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
         let (kind, namespace) = (word("/kind"), word("/metadata/namespace"));
         (format!("{kind} {namespace}/{}", word("/metadata/name")), object)
@@ -92,14 +92,14 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
     keyed.collect()
 }
 
-fn forget_helms_labels(value: &mut Value) {
+fn remove_helm_labels(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.remove("helm.sh/chart");
             fields.remove("app.kubernetes.io/managed-by");
-            fields.values_mut().for_each(forget_helms_labels);
+            fields.values_mut().for_each(remove_helm_labels);
         }
-        Value::Array(values) => values.iter_mut().for_each(forget_helms_labels),
+        Value::Array(values) => values.iter_mut().for_each(remove_helm_labels),
         _ => {}
     }
 }
@@ -166,7 +166,7 @@ fn the_chart_installs_what_manifests_prints() {
 }
 
 #[test]
-fn helm_has_nothing_to_complain_of() {
+fn helm_lints_the_chart_without_errors() {
     let Some(helm) = helm() else { return };
     let chart = chart_file("");
     let chart = chart.to_str().expect("a path of text");
@@ -213,7 +213,7 @@ fn helm_has_nothing_to_complain_of() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_by_name() {
+fn invalid_values_are_refused_by_name() {
     let Some(helm) = helm() else { return };
     let check = |settings: &[&str], expect: &str| {
         let refused = helm.template(settings).expect_err(expect);
@@ -246,7 +246,7 @@ async fn an_upgrade_keeps_what_the_operator_wrote_and_removal_leaves_only_the_de
         helm.run(&arguments).expect(command)
     };
     run("install", "replicas=2");
-    // As the operator does when it has made a certificate.
+    // As the operator does after it has made a certificate.
     let secrets: Api<Secret> = shop.api();
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(shop.client.clone());
     let params = PatchParams::default();
@@ -298,7 +298,7 @@ fn values() -> Vec<String> {
             if depth == 0 {
                 (group, is_group_documented) = (key.to_owned(), is_documented && is_group);
             }
-            // What is documented as a whole is one value.
+            // A map with one comment is one value.
             let is_inside_a_value = depth > 0 && is_group_documented;
             let is_value = if is_group { is_documented } else { !is_inside_a_value };
             if is_value {

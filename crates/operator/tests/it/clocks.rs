@@ -35,7 +35,7 @@ fn start(shop: &Shop, copy: &str, skew: &str, port: u16) -> Operator {
 }
 
 #[tokio::test]
-async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
+async fn with_clocks_two_minutes_apart_one_replica_leads_and_stale_metrics_are_refused() {
     if !Path::new(LIBRARY).exists() {
         eprintln!("SKIPPED: no wrong clocks; apt-get install faketime");
         return;
@@ -65,19 +65,19 @@ async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
     let ports = [free_port(), free_port(), free_port()];
     shop.webhook(&ports).await;
 
-    // Ahead: figures of now are two minutes old to it, and a calm workload is not shrunk.
+    // Ahead: current metrics seem two minutes old, and an idle workload is not scaled down.
     all_use("10m").await;
     let ahead = start(&shop, "ahead", "+120s", ports[0]);
     eventually("it to lead", async || holder().await.filter(|name| name == "ahead")).await;
     let message = shop.condition("checkout", "MetricsFresh", "MetricsStale").await;
-    assert!(message.contains("s old, at most 90s are believed"), "{message}");
+    assert!(message.contains("s old, at most 90s are allowed"), "{message}");
     shop.event("checkout", "MetricsStale").await;
     let metrics = ahead.get("/metrics").expect("it answers");
     assert!(metrics.contains("condition=\"MetricsFresh\"} 0"), "{metrics}");
     let renewed = lease().await.and_then(|lease| lease.renew_time).expect("renewed").0;
     let off = renewed.duration_since(k8s_openapi::jiff::Timestamp::now()).as_secs();
     assert!((110..=121).contains(&off), "the clock is not wrong: {off}s");
-    // Its certificate is good on the server's clock.
+    // Its certificate is valid by the server's clock.
     let pods: Api<Pod> = shop.api();
     let mut made = 0;
     let mut is_sized = async || {
@@ -91,7 +91,7 @@ async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
     };
     eventually("a pod to be sized", &mut is_sized).await;
 
-    // Behind: it waits, though the lease was renewed in its future.
+    // Behind: it waits, although the lease was renewed in its future.
     let behind = start(&shop, "behind", "-120s", ports[1]);
     eventually("it to be ready", async || behind.get("/readyz").filter(|text| text == "ok\n"))
         .await;
@@ -103,18 +103,18 @@ async fn clocks_two_minutes_apart_have_one_leader_and_believe_nothing_wrong() {
     let killed = std::time::Instant::now();
     eventually("it to follow", async || holder().await.filter(|name| name == "behind")).await;
     assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
-    // What the one before remembered is of the future, and figures of now are as well.
+    // The checkpoint of the replica before and the current metrics are from the future.
     all_use("10m").await;
     let told = async || {
         let message = shop.condition("checkout", "MetricsFresh", "MetricsStale").await;
-        message.contains("ahead of our clock: one of them is wrong").then_some(())
+        message.contains("ahead of the operator's clock: one of them is wrong").then_some(())
     };
-    eventually("the future to be told", told).await;
+    eventually("metrics from the future to be reported", told).await;
     assert_eq!(shop.replicas("checkout").await, 4);
     assert_eq!(behind.metric("homeostat_operator_panics_total", ""), 0.0);
     behind.kill();
 
-    // On time: now they are believed, after everything that was remembered before.
+    // On time: metrics are used again, in spite of the earlier state.
     let on_time = start(&shop, "on-time", "", ports[2]);
     all_use("10m").await;
     eventually("it to follow", async || holder().await.filter(|name| name == "on-time")).await;

@@ -12,8 +12,8 @@ pub(crate) fn shared() -> Option<&'static Cluster> {
     *CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new())))
 }
 
-/// A cluster whose API server writes down every request of service accounts in `audit.log`; none
-/// if there are no binaries.
+/// A cluster whose API server logs every request of service accounts in `audit.log`; none if there
+/// are no binaries.
 pub(crate) fn audited(name: &str) -> Option<&'static Cluster> {
     let (binaries, folder) = (binaries()?, fresh_folder(name));
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
@@ -27,14 +27,14 @@ pub(crate) fn audited(name: &str) -> Option<&'static Cluster> {
     Some(start(binaries, folder, arguments))
 }
 
-/// Starts a cluster that stays until the end of the program.
+/// Starts a cluster that runs until the end of the process.
 pub(crate) fn start(
     binaries: PathBuf,
     folder: PathBuf,
     arguments: Vec<String>,
 ) -> &'static Cluster {
     let (sender, receiver) = std::sync::mpsc::channel();
-    // The servers die with the thread that started them: it stays until the end.
+    // The servers end with the thread that started them, so it runs until the end.
     std::thread::spawn(move || {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let config = ClusterConfig {
@@ -43,7 +43,7 @@ pub(crate) fn start(
             api_server_arguments: &arguments,
             has_service_accounts: false,
         };
-        sender.send(config.build()).expect("somebody waits");
+        sender.send(config.build()).expect("the receiver waits");
         loop {
             std::thread::park();
         }
@@ -51,7 +51,7 @@ pub(crate) fn start(
     Box::leak(Box::new(receiver.recv().expect("the cluster starts")))
 }
 
-/// A cluster of one test, which does to it whatever it wants.
+/// A cluster for a single test that disrupts it.
 pub(crate) struct OwnCluster(pub(crate) &'static Cluster);
 
 impl OwnCluster {
@@ -68,7 +68,7 @@ impl Drop for OwnCluster {
     }
 }
 
-/// The folder of Kubernetes' binaries; says loudly if there is none.
+/// The directory of the Kubernetes binaries; none, with a message, if it is not set.
 pub(crate) fn binaries() -> Option<PathBuf> {
     let binaries = std::env::var_os("HOMEOSTAT_TEST_KUBERNETES");
     if binaries.is_none() {
@@ -79,14 +79,14 @@ pub(crate) fn binaries() -> Option<PathBuf> {
     binaries.map(PathBuf::from)
 }
 
-/// A folder of this process; those of processes that are gone are taken away.
+/// A directory of this process; those of processes that have ended are removed.
 pub(crate) fn fresh_folder(name: &str) -> PathBuf {
     let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clusters");
     fs::create_dir_all(&all).expect("a folder");
     for old in fs::read_dir(&all).expect("it is there").flatten() {
         let is_alive = Path::new("/proc").join(old.file_name()).exists();
         if !is_alive {
-            // Somebody else may be taking it away as well.
+            // Another process may remove it as well.
             let _ = fs::remove_dir_all(old.path());
         }
     }

@@ -1,9 +1,9 @@
-//! Others who write at the same time, and things that go while they are worked on.
+//! Concurrent writers, and objects that are deleted while they are processed.
 
 use std::time::Duration;
 
 use homeostat_operator::api::MultidimPodAutoscaler;
-use homeostat_operator::cluster::Targets;
+use homeostat_operator::cluster::{ReplicaChange, Targets};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
@@ -16,7 +16,7 @@ use super::shop::{Shop, spec};
 const NO_WEBHOOK: OperatorConfig<'static> =
     OperatorConfig { arguments: &["--no-webhook"], copy: "" };
 
-/// A workload under load whose object only counts pods.
+/// A workload under load whose object controls only the number of pods.
 async fn busy(shop: &Shop, name: &str, pods: u32, most: u32) {
     shop.deployment(name, pods).await;
     for place in 0..pods {
@@ -33,19 +33,21 @@ async fn busy(shop: &Shop, name: &str, pods: u32, most: u32) {
 }
 
 #[tokio::test]
-async fn a_number_that_somebody_else_changed_is_left_to_them() {
+async fn a_number_that_another_client_changed_is_not_overwritten() {
     let Some(shop) = Shop::open("other-hands").await else { return };
     shop.deployment("checkout", 3).await;
     let targets = Targets::new(shop.client.clone());
     let target = spec("checkout", "Auto")["scaleTargetRef"].clone();
     let target = serde_json::from_value(target).expect("valid");
-    let set = async |change: (u32, u32)| targets.set_replicas("other-hands", &target, change).await;
-    // A decision of before: two pods were to become four, and somebody made them three.
-    let refused = set((2, 4)).await.expect_err("they are three").to_string();
+    let set = async |from, to| {
+        targets.set_replicas("other-hands", &target, ReplicaChange { from, to }).await
+    };
+    // An outdated decision: from two pods to four, while another client has set three.
+    let refused = set(2, 4).await.expect_err("they are three").to_string();
     assert!(refused.contains("from 2 to 3 pods meanwhile"), "{refused}");
     assert_eq!(shop.replicas("checkout").await, 3);
 
-    // Others who write without touching the number are no objection.
+    // Writes to other fields do not prevent it.
     let deployments: Api<Deployment> = shop.api();
     let params = PatchParams::default();
     let others = async {
@@ -56,8 +58,8 @@ async fn a_number_that_somebody_else_changed_is_left_to_them() {
     };
     let ours = async {
         for replicas in 3..9 {
-            // One that is outrun again and again lets the others go first.
-            while let Err(error) = set((replicas, replicas + 1)).await {
+            // After several conflicts in a row it gives up and has to be repeated.
+            while let Err(error) = set(replicas, replicas + 1).await {
                 assert!(error.to_string().contains("changes faster"), "{error}");
             }
         }
@@ -80,10 +82,10 @@ async fn writers_of_the_same_objects_do_not_stop_each_other() {
         deployments.patch("checkout", &params, &Patch::Merge(&change)).await.expect("patched");
     }
     eventually("more pods", async || (shop.replicas("checkout").await == 4).then_some(())).await;
-    // Whatever a stranger writes into the status, the next look says what is.
+    // The next reconcile corrects what another client writes into the status.
     let nonsense = json!({ "status": { "desiredReplicas": 1, "currentReplicas": 1 } });
     api.patch_status("checkout", &params, &Patch::Merge(nonsense)).await.expect("patched");
-    eventually("the status to be ours again", async || {
+    eventually("the status to be corrected", async || {
         let status = api.get("checkout").await.expect("there").status?;
         (status.desired_replicas == Some(4)).then_some(())
     })
@@ -109,12 +111,12 @@ async fn a_thousandfold_load_is_followed_step_by_step() {
 }
 
 #[tokio::test]
-async fn what_goes_in_the_middle_leaves_the_rest_alone() {
+async fn deletions_in_the_middle_do_not_affect_the_rest() {
     let Some(shop) = Shop::open("goes").await else { return };
     for name in ["object", "target"] {
         shop.deployment(name, 6).await;
         let mut object = spec(name, "Auto");
-        object["policy"] = json!({ "disruption": { "maxUnavailable": "1", "leastPodAge": "1s" } });
+        object["policy"] = json!({ "disruption": { "maxUnavailable": "1", "minPodAge": "1s" } });
         let size = json!({ "cpu": "700m", "memory": "400Mi" });
         object["constraints"] = json!({
             "global": { "minReplicas": 6, "maxReplicas": 6 },
@@ -136,7 +138,7 @@ async fn what_goes_in_the_middle_leaves_the_rest_alone() {
     let now = DeleteParams::default();
     api.delete("object", &now).await.expect("deleted");
     shop.api::<Deployment>().delete("target", &now).await.expect("deleted");
-    // Nobody makes pods anew here. The test does, so that another eviction would be possible.
+    // No controller creates pods here. The test does, so that another eviction would be possible.
     shop.pod("object", "object-new").await;
     shop.pod("target", "target-new").await;
     let message = shop.condition("target", "Ready", "TargetNotFound").await;
@@ -154,7 +156,7 @@ async fn what_goes_in_the_middle_leaves_the_rest_alone() {
         0.0
     );
 
-    // A namespace that goes takes everything along, and takes nothing new in.
+    // A namespace that is deleted removes its objects and accepts no new ones.
     let namespaces: Api<Namespace> = Api::all(shop.client.clone());
     namespaces.delete(&shop.namespace, &now).await.expect("asked");
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -1,5 +1,5 @@
-//! The Grafana dashboard: every metric that it asks for is exported, and every one that is
-//! exported is shown.
+//! The Grafana dashboard: every metric that it queries is exported, and every exported metric is
+//! shown.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,10 @@ use super::shop::{Shop, spec};
 
 const PREFIX: &str = "homeostat_operator_";
 
-/// Families that begin with the first error: a healthy operator has none.
+/// Families that appear with the first error: a healthy operator has none.
 const ONLY_AFTER_ERRORS: [&str; 2] = ["server_errors", "watch_errors"];
 
-/// Families that begin with the first pod of a kind; other tests see them.
+/// Families that appear with the first pod; other tests cover them.
 const ONLY_AFTER_PODS: [&str; 2] = ["admissions", "resizes"];
 
 /// All queries of the dashboard.
@@ -50,7 +50,7 @@ fn prometheus_understands_every_query_of_the_dashboard() {
         .into_iter()
         .filter(is_query)
         .enumerate()
-        // Grafana puts an expression of names in the place of a variable.
+        // Grafana replaces a variable by a regular expression of names.
         .map(|(place, query)| json!({ "record": format!("query:{place}"), "expr": query.replace('$', "") }))
         .collect();
     assert!(rules.len() > 20, "{rules:?}");
@@ -65,13 +65,13 @@ fn prometheus_understands_every_query_of_the_dashboard() {
     assert!(checked.status.success(), "{said}");
 }
 
-/// Names of ours in a query.
+/// The operator's metrics in a query.
 fn names(query: &str) -> BTreeSet<String> {
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter_map(|word| word.strip_prefix(PREFIX)).map(str::to_owned).collect()
 }
 
-/// Series by name, and families, of what an operator exports.
+/// Names of series and families that an operator exports.
 fn exported(metrics: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let series = metrics.lines().filter_map(|line| line.strip_prefix(PREFIX));
     let series = series.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned);
@@ -100,7 +100,7 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
         operator.get("/metrics").filter(|text| text.contains("rescales_total"))
     })
     .await;
-    let desired = r#"object_replicas{namespace="dashboard",name="checkout",what="desired"} 2"#;
+    let desired = r#"object_replicas{namespace="dashboard",name="checkout",kind="desired"} 2"#;
     assert!(metrics.contains(desired), "{metrics}");
     let (mut series, mut families) = exported(&metrics);
     let broken = Telemetry::default();
@@ -118,7 +118,7 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
 
     let asked: BTreeSet<String> = queries().iter().flat_map(|query| names(query)).collect();
     for name in &asked {
-        assert!(series.contains(name), "the dashboard asks for {name}, which is not exported");
+        assert!(series.contains(name), "the dashboard queries {name}, which is not exported");
     }
     let shown: BTreeSet<&str> = asked.iter().map(|name| family(name)).collect();
     for family in &families {
@@ -127,7 +127,7 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
 }
 
 #[tokio::test]
-async fn figures_of_an_object_go_with_it() {
+async fn metrics_of_an_object_are_removed_with_it() {
     let Some(shop) = Shop::open("figures").await else { return };
     shop.deployment("checkout", 1).await;
     shop.uses("checkout-0", "200m", "100Mi").await;
@@ -140,17 +140,17 @@ async fn figures_of_an_object_go_with_it() {
     })
     .await;
     shop.autoscaler("checkout", spec("checkout", "Off")).await.expect("taken");
-    eventually("another mode, and no figures of nothing", async || {
+    eventually("the new mode, and no allocations", async || {
         let text = metrics().await?;
         (text.contains(r#"mode="Off""#)
             && !text.contains(r#"mode="Recommend""#)
-            && !text.contains(r#"what="desired""#))
+            && !text.contains(r#"kind="desired""#))
         .then_some(())
     })
     .await;
     let api: kube::Api<homeostat_operator::api::MultidimPodAutoscaler> = shop.api();
     api.delete("checkout", &kube::api::DeleteParams::default()).await.expect("deleted");
-    eventually("nothing of it", async || {
+    eventually("no metrics of it", async || {
         metrics().await.filter(|text| !text.contains(r#"name="checkout""#))
     })
     .await;

@@ -1,4 +1,4 @@
-//! What the first object of somebody who tries it meets.
+//! The first steps of a new user.
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -8,7 +8,7 @@ use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
 #[test]
-fn without_a_cluster_it_says_which_file_is_missing_and_nothing_else() {
+fn without_a_cluster_the_error_names_the_missing_file_and_nothing_else() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_homeostat-operator"))
         .args(["explain", "checkout"])
         .env("KUBECONFIG", "/nowhere/config")
@@ -27,15 +27,15 @@ async fn the_first_object_of_a_namespace_gets_its_recommendation_without_a_warni
     let Some(shop) = Shop::open("first-object").await else { return };
     shop.deployment("checkout", 1).await;
     shop.uses("checkout-0", "200m", "100Mi").await;
-    // As somebody starts it outside a cluster, for whom the namespace of the kubeconfig does. With
-    // an interval that no test waits for: what happens, happens because the object was written.
+    // Outside a cluster, with the namespace of the kubeconfig. The interval is longer than the test:
+    // only the change of the object triggers a reconcile.
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_homeostat-operator"));
     command.args(["run", "--no-webhook", "--interval", "10m"]);
     command.args(["--only-namespace", &shop.namespace]).env_remove("POD_NAMESPACE");
     command.env("KUBECONFIG", shop.cluster.admin_kubeconfig());
     let operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
-    eventually("the first pass, over nothing", async || {
-        operator.get("/metrics").filter(|text| text.contains("homeostat_operator_passes_total 1"))
+    eventually("the first resync, without objects", async || {
+        operator.get("/metrics").filter(|text| text.contains("homeostat_operator_resyncs_total 1"))
     })
     .await;
     shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
@@ -47,7 +47,7 @@ async fn the_first_object_of_a_namespace_gets_its_recommendation_without_a_warni
 }
 
 #[tokio::test]
-async fn asking_whether_it_is_ready_does_not_keep_it_from_starting() {
+async fn frequent_readiness_probes_do_not_prevent_the_start() {
     let Some(shop) = Shop::open("impatient").await else { return };
     shop.deployment("checkout", 1).await;
     shop.uses("checkout-0", "200m", "100Mi").await;

@@ -1,4 +1,4 @@
-//! Controller manager, scheduler and hollow nodes: pods come, run, are evicted and go.
+//! Controller manager, scheduler and hollow nodes: pods are created, run, are evicted and deleted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,10 +18,10 @@ use super::cluster;
 use super::operator::{Operator, OperatorConfig};
 use super::shop::{Shop, spec};
 
-/// A hollow kubelet asks five times a second at most: more of them start pods faster.
+/// A hollow kubelet sends at most five requests per second: more of them start pods faster.
 const NODES: u32 = 8;
 
-/// What takes a machine that does something else besides a while.
+/// Patience on a machine that is busy with other work.
 const LONG: Duration = Duration::from_secs(180);
 
 /// The cluster that the tests here share; none if there are no binaries or no rights.
@@ -35,7 +35,7 @@ fn shared() -> Option<&'static Cluster> {
         }
         let cluster = cluster::start(binaries.clone(), cluster::fresh_folder("hollow"), Vec::new());
         let (sender, receiver) = std::sync::mpsc::channel();
-        // The servers die with the thread that started them: it stays until the end.
+        // The servers end with the thread that started them, so it runs until the end.
         std::thread::spawn(move || {
             let plane = ControlPlaneConfig {
                 controller_manager_arguments: &["--concurrent-replicaset-syncs=20"],
@@ -43,10 +43,10 @@ fn shared() -> Option<&'static Cluster> {
             };
             let plane = plane.build(cluster, &binaries);
             let nodes = HollowNodes::start(cluster, &binaries, NODES);
-            sender.send(()).expect("somebody waits");
+            sender.send(()).expect("the receiver waits");
             loop {
                 std::thread::park();
-                // Nobody unparks it: both stay.
+                // It is never unparked, so that both keep running.
                 let _ = (&plane, &nodes);
             }
         });
@@ -88,7 +88,7 @@ async fn within<T>(most: Duration, what: &str, mut ask: impl AsyncFnMut() -> Opt
     }
 }
 
-/// Makes something of a kind that may be unknown to the types of today.
+/// Creates an object of a kind for which there may be no type.
 async fn create(shop: &Shop, kind: (&str, &str, &str), plural: &str, object: Value) {
     let kind = GroupVersionKind::gvk(kind.0, kind.1, kind.2);
     let resource = ApiResource::from_gvk_with_plural(&kind, plural);
@@ -101,7 +101,7 @@ async fn create(shop: &Shop, kind: (&str, &str, &str), plural: &str, object: Val
     api.create(&PostParams::default(), &object).await.expect("created");
 }
 
-/// A template of pods that ask for next to nothing: a hollow node has one core.
+/// A template of pods with small requests: a hollow node has one core.
 fn template(app: &str, cpu: &str, memory: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
@@ -115,7 +115,7 @@ fn template(app: &str, cpu: &str, memory: &str) -> Value {
     })
 }
 
-/// Pods of a workload that are ready and stay.
+/// Pods of a workload that are ready and not being deleted.
 async fn ready(shop: &Shop, app: &str) -> Vec<Pod> {
     let pods: Api<Pod> = shop.api();
     let list = pods.list(&ListParams::default().labels(&format!("app={app}"))).await;
@@ -129,7 +129,7 @@ fn is_ready(pod: &Pod) -> bool {
     is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Waits for so many pods that are ready, all of which use this much CPU until then.
+/// Waits for a number of ready pods, while all pods use this much CPU.
 async fn settle(shop: &Shop, app: &str, cpu: &str, pods: usize) {
     within(LONG, &format!("{app} to have {pods} pods"), async || {
         let found = ready(shop, app).await;
@@ -195,18 +195,18 @@ async fn workloads_of_every_kind_grow_and_shrink_through_their_scale() {
     assert!(operator.metric("homeostat_operator_rescales_total", "down") >= 3.0);
 }
 
-/// What a watch of all pods saw: each event is the cluster as it was at some moment.
+/// What a watch of all pods observed.
 #[derive(Default)]
 struct Seen {
     pods: BTreeMap<String, (String, bool)>,
-    /// Fewest of each workload that were ready at once, from when it is first asked for.
+    /// The minimum number of ready pods of each workload, from when it is first read.
     fewest: BTreeMap<String, usize>,
-    /// Memory requests of the pods that went, by uid.
+    /// Memory requests of the deleted pods, by uid.
     gone: BTreeMap<String, String>,
 }
 
 impl Seen {
-    fn look(&mut self, pod: &Pod, is_gone: bool) {
+    fn observe(&mut self, pod: &Pod, is_gone: bool) {
         let uid = pod.metadata.uid.clone().expect("it has one");
         let app = pod.labels()["app"].clone();
         if is_gone || pod.metadata.deletion_timestamp.is_some() {
@@ -234,13 +234,13 @@ fn memory(pod: &Pod) -> String {
     requests.expect("it has requests")["memory"].0.clone()
 }
 
-/// A workload whose pods are to get another size.
+/// A workload whose pods get another size.
 struct Resized {
     app: &'static str,
     pods: usize,
-    /// Pods that may be away, as the cluster's budget says.
+    /// Maximum of unavailable pods, by the PodDisruptionBudget.
     budget: usize,
-    /// Pods that may be away, as the object says.
+    /// Maximum of unavailable pods, by the object.
     limit: usize,
 }
 
@@ -276,7 +276,7 @@ impl Resized {
     async fn resize(&self, shop: &Shop) {
         let mut object = spec(self.app, "Auto");
         object["policy"] = json!({ "disruption": {
-            "maxUnavailable": self.limit.to_string(), "leastPodAge": "1s",
+            "maxUnavailable": self.limit.to_string(), "minPodAge": "1s",
             "evictionsPerHour": self.pods + self.budget,
         }});
         let size = json!({ "cpu": "4m", "memory": "12Mi" });
@@ -296,17 +296,17 @@ impl Resized {
         let status = api.get(app).await.expect("there").status.expect("written");
         let rollout = status.rollout.expect("written");
         assert_eq!((rollout.updated, rollout.outdated), (self.pods as u32, 0), "{app}");
-        // Every eviction is known, also those of the leader that was killed; some may be known
-        // that it did not get to.
+        // Every eviction is recorded, also those of the killed leader, and maybe some that it did
+        // not make.
         let known = rollout.evictions.len();
         assert!((self.pods..=self.pods + self.limit).contains(&known), "{app}: {known}");
     }
 }
 
 #[tokio::test]
-async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_killed() {
+async fn two_hundred_pods_are_resized_within_their_budget_although_the_leader_is_killed() {
     const WORKLOADS: [Resized; 2] = [
-        // The budget of the cluster says no before the object does, and the other way round.
+        // The PodDisruptionBudget is stricter than the object, and the other way round.
         Resized { app: "checkout", pods: 150, budget: 30, limit: 40 },
         Resized { app: "cart", pods: 50, budget: 20, limit: 10 },
     ];
@@ -325,7 +325,7 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
         let uses = pods.iter().map(|pod| async { shop.uses(&pod.name_any(), "1m", "9Mi").await });
         futures::stream::iter(uses).buffer_unordered(8).collect::<Vec<()>>().await;
         within(LONG, "the watch", async || {
-            let mut seen = seen.lock().expect("nobody panics");
+            let mut seen = seen.lock().expect("no poisoned lock");
             let is_there = seen.ready(workload.app) == workload.pods;
             seen.fewest.insert(workload.app.to_owned(), workload.pods);
             is_there.then_some(())
@@ -358,7 +358,7 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     within(LONG, "the first to lead", async || holder().await.filter(|name| name == "first")).await;
     let second = start("second", ports[1]);
     within(LONG, "a quarter to be evicted", async || {
-        (seen.lock().expect("nobody panics").gone.len() >= PODS / 4).then_some(())
+        (seen.lock().expect("no poisoned lock").gone.len() >= PODS / 4).then_some(())
     })
     .await;
     first.kill();
@@ -373,12 +373,12 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
     println!("{PODS} pods resized after {took:.1?}, leader followed after {followed:.1?}");
     assert!(followed < Duration::from_secs(15), "{followed:?}");
 
-    // Longer than the updater waits between two looks: it is content.
+    // Longer than the interval of the updater: it has nothing left to do.
     tokio::time::sleep(Duration::from_secs(6)).await;
     watched.abort();
-    let seen = std::mem::take(&mut *seen.lock().expect("nobody panics"));
-    // Every pod of the old size went, and none of the new size did. A few are made while no copy's
-    // webhook answers in time: they start with the old size, as they should, and go once more.
+    let seen = std::mem::take(&mut *seen.lock().expect("no poisoned lock"));
+    // Every pod of the old size was evicted, and none of the new size. A few are created while no
+    // webhook answers in time: they start with the old size and are evicted once more.
     let old = seen.gone.values().filter(|memory| *memory == "8Mi").count();
     assert_eq!(old, seen.gone.len());
     assert!((PODS..=PODS + PODS / 10).contains(&old), "{old} pods went");
@@ -391,10 +391,12 @@ async fn two_hundred_pods_are_resized_within_their_budget_though_the_leader_is_k
 async fn watch(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
     let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()));
     while let Ok(Some(event)) = events.try_next().await {
-        let mut seen = seen.lock().expect("nobody panics");
+        let mut seen = seen.lock().expect("no poisoned lock");
         match event {
-            watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => seen.look(&pod, false),
-            watcher::Event::Delete(pod) => seen.look(&pod, true),
+            watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
+                seen.observe(&pod, false)
+            }
+            watcher::Event::Delete(pod) => seen.observe(&pod, true),
             watcher::Event::Init | watcher::Event::InitDone => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The static file of the image, as it runs in it: nothing else in its root, which cannot be
-//! written, and no root. The recipe itself needs a registry of images and is not built here.
+//! The static file of the image in the same environment: alone in a read-only root file system, and
+//! not as root. The Containerfile itself needs a registry and is not built here.
 //!
 //! `deploy/image/static dev` builds the file; without `HOMEOSTAT_TEST_STATIC`, or without root to
 //! change the root, the test says that it was skipped.
@@ -13,7 +13,7 @@ use super::operator::{Operator, eventually};
 use super::rights::{install, token};
 use super::shop::{Shop, spec};
 
-/// The operator as one static file; none, loudly, if it was not built.
+/// The operator as one static file; none, with a message, if it was not built.
 pub(crate) fn static_file() -> Option<PathBuf> {
     let file = std::env::var_os("HOMEOSTAT_TEST_STATIC");
     if file.is_none() {
@@ -23,7 +23,7 @@ pub(crate) fn static_file() -> Option<PathBuf> {
 }
 
 #[tokio::test]
-async fn the_static_file_alone_in_a_root_that_cannot_be_written_works_without_root() {
+async fn the_static_file_works_alone_in_a_read_only_root_without_privileges() {
     let Some(file) = static_file() else { return };
     if fs::metadata("/proc/self").expect("we run").uid() != 0 {
         eprintln!("SKIPPED: only root can change the root of a process");
@@ -35,7 +35,7 @@ async fn the_static_file_alone_in_a_root_that_cannot_be_written_works_without_ro
     shop.uses("checkout-0", "200m", "100Mi").await;
     shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
 
-    // What a kubelet puts into every container, and the file itself.
+    // What a kubelet mounts into every container, and the file itself.
     let root = shop.cluster.file("image-root");
     let account = root.join("var/run/secrets/kubernetes.io/serviceaccount");
     fs::create_dir_all(&account).expect("made");
@@ -52,7 +52,7 @@ async fn the_static_file_alone_in_a_root_that_cannot_be_written_works_without_ro
         .args(["--mount", "sh", "-c", alone])
         .arg(&root)
         .args(["run", "--interval=1s", "--only-namespace=image", "--namespace=image-operator"])
-        // Without TLS nobody's certificate is needed; nobody answers either.
+        // Without TLS no certificate is needed; the server does not exist either.
         .args(["--no-webhook", "--prometheus=http://127.0.0.1:1"])
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")

@@ -1,8 +1,8 @@
 //! The chart, installed by Helm on one real node: the operator in pods of its own, with its account,
-//! its rights, its certificate and its service, as somebody who follows the book has it.
+//! its rights, its certificate and its service, as a reader of the book installs it.
 //!
-//! The image is the static file alone, as the recipe makes it. What the node does not have is a
-//! network that enforces policies, and kube-proxy: the API server's service is forwarded to it.
+//! The image contains only the static file, as in the Containerfile. The node has no network that
+//! enforces policies, and no kube-proxy: the API server's service is forwarded to it.
 
 use std::fs;
 use std::path::Path;
@@ -20,12 +20,12 @@ use super::image::static_file;
 use super::operator::eventually_within;
 use super::real_shop::{PATIENCE, RealShop, SHOP, is_ready, is_true, on_a_real_node};
 
-const THIS: &str = "installed::from_helm_install_to_a_service_that_keeps_its_objective";
-/// Where it is installed, and under which name.
+const THIS: &str = "installed::from_helm_install_to_a_service_that_meets_its_slo";
+/// Namespace and name of the installation.
 const OPERATOR: &str = "homeostat";
 
 #[test]
-fn from_helm_install_to_a_service_that_keeps_its_objective() {
+fn from_helm_install_to_a_service_that_meets_its_slo() {
     let (Some(helm), Some(file)) = (helm(), static_file()) else { return };
     on_a_real_node(THIS, async |real| follow_the_book(real, &helm, &file).await);
 }
@@ -54,21 +54,21 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
     assert_eq!(copies().await.iter().filter(|pod| is_ready(pod)).count(), 2);
     assert_eq!(check_privileges(), 2, "processes of the operator");
 
-    // The first object recommends, says why, and changes nothing.
+    // The first object recommends, gives reasons, and changes nothing.
     shop.autoscaler("Recommend").await;
     let said = eventually_within(PATIENCE, "a recommendation of more pods", async || {
         let status = shop.status().await;
         let is_ready = is_true(&status, "Ready") && status.desired_replicas > Some(2);
-        // The updater has a loop of its own, and may look later.
+        // The updater is a task of its own, and may be later.
         let said = is_ready.then(|| explain(real));
-        said.filter(|said| !said.contains("the updater has not looked at it yet"))
+        said.filter(|said| !said.contains("the updater has not processed it yet"))
     })
     .await;
     for expect in [
         "shop/shop scales Deployment shop, mode Recommend",
         "Why, ",
         "their number follows the load",
-        "Kubernetes' own autoscalers, each by itself:",
+        "Kubernetes' own autoscalers, each alone:",
         "metrics.k8s.io",
         "prometheus",
         "mode Recommend changes nothing",
@@ -77,21 +77,21 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
     }
     assert_eq!(shop.serving().await.len(), 2);
 
-    // In Auto there are more pods, which the webhook sized, until the objective is kept.
+    // In mode Auto the number of pods, sized by the webhook, grows until the SLO is met.
     let mode = json!({ "spec": { "mode": "Auto" } });
     let patched = shop.objects().patch(SHOP, &PatchParams::default(), &Patch::Merge(mode)).await;
     patched.expect("taken");
     shop.is_relieved().await;
     let is_sized = |pod: &Pod| pod.annotations().contains_key("homeostat.dev/sized-by");
-    assert!(shop.serving().await.iter().any(is_sized), "the webhook has sized nobody");
+    assert!(shop.serving().await.iter().any(is_sized), "the webhook has sized no pod");
 
-    // The copy that leads goes: another one does.
+    // The leader is deleted: another replica takes over.
     let leases: Api<Lease> = Api::namespaced(shop.client.clone(), OPERATOR);
     let leader = async || {
         let leases = leases.list(&ListParams::default()).await.expect("listed").items;
         leases.into_iter().find_map(|lease| lease.spec?.holder_identity).filter(|it| !it.is_empty())
     };
-    let first = leader().await.expect("somebody leads");
+    let first = leader().await.expect("a leader");
     assert!(copies().await.iter().any(|pod| pod.name_any() == first), "{first} is no pod");
     pods.delete(&first, &DeleteParams::default()).await.expect("deleted");
     eventually_within(PATIENCE, "another leader", async || {
@@ -104,10 +104,10 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
         assert_eq!(restarts, 0, "it fell over by itself");
     }
 
-    // Without it the service stays as it is.
+    // Without the operator the service does not change.
     let before = shop.serving().await.len();
     release.run("uninstall", &[]);
-    eventually_within(PATIENCE, "no copy any more", async || {
+    eventually_within(PATIENCE, "no replica any more", async || {
         copies().await.is_empty().then_some(())
     })
     .await;
@@ -137,8 +137,7 @@ impl Release<'_> {
     }
 }
 
-/// Checks what the kernel lets processes of the operator do, and counts them: this machine has no
-/// others.
+/// Checks the privileges of the operator's processes, and counts them: this machine has no others.
 fn check_privileges() -> usize {
     let processes = fs::read_dir("/proc").expect("listed").flatten().map(|entry| entry.path());
     let is_ours = |process: &std::path::PathBuf| {

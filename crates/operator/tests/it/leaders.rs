@@ -1,4 +1,4 @@
-//! Several copies of the operator, of which one acts.
+//! Several replicas of the operator, of which one acts.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
-/// Two copies, of which the first leads and the second waits.
+/// Two replicas, of which the first leads and the second waits.
 async fn first_and_second(shop: &Shop) -> (Operator, Operator) {
     let start = |copy: &str| {
         let arguments = ["--no-webhook", "--identity", copy];
@@ -24,19 +24,19 @@ async fn first_and_second(shop: &Shop) -> (Operator, Operator) {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_asked_to_end_is_followed_at_once() {
+async fn a_terminated_leader_is_replaced_at_once() {
     let Some(shop) = Shop::open("asked-to-end").await else { return };
     let (first, _second) = first_and_second(&shop).await;
     first.terminate();
     let ended = Instant::now();
     eventually("the second to lead", async || shop.leader().await.filter(|name| name == "second"))
         .await;
-    // Ten seconds after its last renewal, which was two seconds ago at most, it would be free anyway.
+    // Without a release the lease would expire ten seconds after its last renewal.
     assert!(ended.elapsed() < Duration::from_secs(7), "{:?}", ended.elapsed());
 }
 
 #[tokio::test]
-async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() {
+async fn a_leader_that_was_stopped_does_not_act_when_it_continues() {
     let Some(shop) = Shop::open("stopped").await else { return };
     shop.deployment("checkout", 2).await;
     let mut object = spec("checkout", "Auto");

@@ -1,5 +1,5 @@
-//! Recommenders that learn: learners over gRPC and policy files, in a workload on a real API
-//! server. Whatever they do, the workload keeps what it needs.
+//! Recommenders that learn: learners over gRPC and policy files, for a workload on a real API server.
+//! A bad learner does not harm the workload.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
-/// A workload with a learner's object, and the operator that listens to learners.
+/// A workload with an object for a learner, and an operator that serves learners.
 struct School {
     shop: Shop,
     operator: Operator,
@@ -31,7 +31,7 @@ struct School {
 }
 
 impl School {
-    /// Two pods that use half of what they request.
+    /// Two pods that use half of their requests.
     async fn open(name: &str, external: Value) -> Option<Self> {
         let shop = Shop::open(name).await?;
         shop.deployment("checkout", 2).await;
@@ -40,7 +40,7 @@ impl School {
         }
         let mut object = spec("checkout", "Auto");
         object["recommenders"] = json!([{ "name": "external", "external": external }]);
-        // Only the learner moves anything here.
+        // Only the learner changes anything here.
         object["constraints"]["global"]["minReplicas"] = json!(2);
         shop.autoscaler("checkout", object).await.expect("taken");
         let address: SocketAddr = format!("127.0.0.1:{}", free_port()).parse().expect("valid");
@@ -57,7 +57,7 @@ impl School {
         format!("{}/checkout", self.shop.namespace)
     }
 
-    /// Keeps what pods use fresh while something blocking runs.
+    /// Keeps the usage of pods fresh while a blocking function runs.
     async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let mut work = tokio::task::spawn_blocking(work);
         loop {
@@ -90,7 +90,7 @@ fn client(address: SocketAddr) -> EnvironmentClient {
     EnvironmentClient::new(&config).expect("a client")
 }
 
-/// Opens a session once the environment is there.
+/// Opens a session as soon as the environment exists.
 fn begin(client: &mut EnvironmentClient, environment: &str) -> Opening {
     for _ in 0..300 {
         match client.init(environment) {
@@ -104,7 +104,7 @@ fn begin(client: &mut EnvironmentClient, environment: &str) -> Opening {
     panic!("{environment} does not open")
 }
 
-/// An agent that knows nothing of where it acts: one episode of the same actions.
+/// An agent that is independent of its environment: one episode of fixed actions.
 fn play(address: SocketAddr, environment: &str, actions: &[usize]) -> (Opening, Vec<Stepped>) {
     let mut client = client(address);
     let opening = begin(&mut client, environment);
@@ -121,7 +121,7 @@ fn play(address: SocketAddr, environment: &str, actions: &[usize]) -> (Opening, 
 }
 
 #[tokio::test]
-async fn a_learner_acts_in_a_workload_as_in_a_simulated_world() {
+async fn a_learner_acts_in_a_workload_as_in_a_simulated_environment() {
     let Some(school) = School::open("learner", json!({})).await else { return };
     let plan = FaasConfig::default().build().expect("defaults are valid");
     let make = move |id: &str| {
@@ -130,13 +130,13 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_world() {
     let worlds = SimulatedWorlds::new(Box::new(make), 4);
     let config = ServerConfig::new("127.0.0.1:0".parse().expect("valid"));
     let start = move || EnvironmentServer::start(std::sync::Arc::new(worlds), &config);
-    // It has a runtime of its own.
+    // The client has a runtime of its own.
     let server = tokio::task::spawn_blocking(start).await.expect("it ends").expect("it starts");
     let simulated = server.address();
     // One pod more, then nothing.
     let actions = [5, 0];
     let (opening, steps) =
-        tokio::task::spawn_blocking(move || play(simulated, "faas/function-v1", &actions))
+        tokio::task::spawn_blocking(move || play(simulated, "faas/function-v2", &actions))
             .await
             .expect("played");
     let (address, environment) = (school.address, school.environment());
@@ -147,7 +147,7 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_world() {
     };
     assert_eq!(names(&real), names(&opening));
     assert_eq!(real_steps.len(), steps.len());
-    eventually("the pod that the learner asked for", async || {
+    eventually("the pod that the learner added", async || {
         (school.shop.replicas("checkout").await == 3).then_some(())
     })
     .await;
@@ -155,13 +155,13 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_world() {
 }
 
 #[tokio::test]
-async fn while_the_learner_is_silent_joint_stands_in_and_says_so() {
+async fn while_the_learner_does_not_answer_joint_recommends_and_the_condition_says_so() {
     let external = json!({ "timeout": "300ms" });
     let Some(school) = School::open("silent-learner", external).await else { return };
     let message = school.shop.condition("checkout", "Ready", "RecommenderUnavailable").await;
     assert!(message.contains("no learner has opened a session; joint recommends"), "{message}");
 
-    // It acts once, and then hangs with the next state in its hands.
+    // It acts once, and then does not answer the next state.
     let (address, environment) = (school.address, school.environment());
     school
         .beside(move || {
@@ -171,7 +171,7 @@ async fn while_the_learner_is_silent_joint_stands_in_and_says_so() {
             client.step(&session, &Action::Discrete(0)).expect("a step");
         })
         .await;
-    eventually("the learner's silence in the condition", async || {
+    eventually("the missing answer in the condition", async || {
         for pod in ["checkout-0", "checkout-1"] {
             school.shop.uses(pod, "250m", "128Mi").await;
         }
@@ -188,7 +188,7 @@ async fn while_the_learner_is_silent_joint_stands_in_and_says_so() {
 }
 
 #[tokio::test]
-async fn nonsense_and_a_million_pods_change_nothing_that_matters() {
+async fn invalid_actions_and_a_million_pods_do_no_harm() {
     let external = json!({ "actions": "Allocation", "timeout": "1s" });
     let Some(school) = School::open("mad-learner", external).await else { return };
     let (address, environment) = (school.address, school.environment());
@@ -214,7 +214,7 @@ async fn nonsense_and_a_million_pods_change_nothing_that_matters() {
     let metrics = school.operator.get("/metrics").expect("an answer");
     assert!(metrics.contains("reason=\"RecommenderNonsense\""), "{metrics}");
 
-    // A million pods are as many as the object allows, and no more at once than the steps do.
+    // A million pods are limited to the maximum of the object and to its rate.
     let (address, environment) = (school.address, school.environment());
     school
         .beside(move || {
@@ -227,9 +227,9 @@ async fn nonsense_and_a_million_pods_change_nothing_that_matters() {
         .await;
     let replicas = school.shop.replicas("checkout").await;
     assert!((2..=10).contains(&replicas), "{replicas} pods");
-    school.shop.condition("checkout", "Unlimited", "Limited").await;
+    school.shop.condition("checkout", "ScalingLimited", "Limited").await;
 
-    // And none at all is what the object allows at least.
+    // No pods are limited to the minimum of the object.
     let (address, environment) = (school.address, school.environment());
     school
         .beside(move || {
@@ -271,11 +271,11 @@ async fn a_policy_file_recommends_and_joint_does_until_there_is_one() {
         ..ConfigMap::default()
     };
     maps.create(&PostParams::default(), &map(trained())).await.expect("created");
-    // A new version of the object looks at once.
+    // A change of the object triggers a reconcile.
     object["constraints"]["global"]["maxReplicas"] = json!(9);
     object["recommenders"][0]["policyFile"]["key"] = json!("absent");
     shop.autoscaler("checkout", object.clone()).await.expect("taken");
-    eventually("the keys that the config map has", async || {
+    eventually("the keys of the ConfigMap", async || {
         let api: Api<MultidimPodAutoscaler> = shop.api();
         let status = api.get("checkout").await.expect("it is there").status?;
         let ready = status.conditions.into_iter().find(|found| found.type_ == "Ready")?;
@@ -292,10 +292,10 @@ async fn a_policy_file_recommends_and_joint_does_until_there_is_one() {
     assert!(reasons.iter().any(|reason| reason.starts_with("action: ")), "{reasons:?}");
 }
 
-/// A policy of `faas/function-v1` as a trainer begins with it.
+/// An untrained policy of `faas/function-v2`.
 fn trained() -> Vec<u8> {
     let plan = FaasConfig::default().build().expect("defaults are valid");
-    let world = homeostat_sim_faas::make("faas/function-v1", &plan, 0).expect("it is there");
+    let world = homeostat_sim_faas::make("faas/function-v2", &plan, 0).expect("it is there");
     let context = AgentContext {
         agent: AgentId::new(0),
         spec: world.spec().clone(),

@@ -27,3 +27,4 @@ mod resize;
 mod rights;
 mod shop;
 mod sizes;
+mod supervision;

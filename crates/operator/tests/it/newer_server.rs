@@ -1,6 +1,5 @@
-//! The real API server of 1.20 as if it were one of 1.33: a proxy in front of it that knows
-//! `pods/resize`. What it answers is scripted after the documentation of that subresource;
-//! everything else is what the real server says.
+//! The real API server of 1.20 behind a proxy that adds `pods/resize` of 1.33. Its answers are scripted
+//! after the documentation of that subresource; everything else comes from the real server.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,16 +21,16 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// What becomes of a resize.
+/// The result of a resize.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is done.
     Done,
-    /// The node will never have the room.
+    /// The node is too small.
     Infeasible,
-    /// The node has not had the room for so many seconds.
+    /// The node has had no room for this many seconds.
     Deferred(i64),
-    /// The server does not take it.
+    /// The server refuses it.
     Refused,
 }
 
@@ -43,18 +42,18 @@ pub(crate) struct NewerServer {
 
 struct Script {
     client: Client,
-    /// Fates by the beginning of a pod's name.
+    /// Results by the prefix of a pod's name.
     fates: Vec<(&'static str, Fate)>,
-    /// Containers of resized pods as the server would have them, by name of the pod.
+    /// Containers of resized pods, by name of the pod.
     resized: Mutex<BTreeMap<String, Value>>,
-    /// Every resize that was asked for: the pod's name and the body.
+    /// Every requested resize: the pod's name and the body.
     asked: Mutex<Vec<(String, Value)>>,
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 impl NewerServer {
-    /// Starts one that asks the real server through this client.
+    /// Starts a proxy to the server of this client.
     pub(crate) async fn start(client: Client, fates: Vec<(&'static str, Fate)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -76,7 +75,7 @@ impl NewerServer {
         Self { port, script }
     }
 
-    /// A kubeconfig for it: the proxy is who the real server knows.
+    /// A kubeconfig without credentials: the proxy has those of the real server.
     pub(crate) fn kubeconfig(&self, folder: &Path) -> PathBuf {
         let path = folder.join("newer.kubeconfig");
         let text = format!(
@@ -90,9 +89,9 @@ impl NewerServer {
         path
     }
 
-    /// Resizes that were asked for of pods whose names begin so.
+    /// The requested resizes of pods with this name prefix.
     pub(crate) fn asked(&self, beginning: &str) -> Vec<Value> {
-        let asked = self.script.asked.lock().expect("nobody panics");
+        let asked = self.script.asked.lock().expect("no poisoned lock");
         let ours = asked.iter().filter(|(name, _)| name.starts_with(beginning));
         ours.map(|(_, body)| body.clone()).collect()
     }
@@ -140,9 +139,9 @@ impl Script {
         }
     }
 
-    /// Changes the pod as the server would, and tells of it as the node would.
+    /// Changes the pod as the server would, and its status as the node would.
     async fn resize(&self, namespace: &str, name: &str, body: Value) -> Answer {
-        self.asked.lock().expect("nobody panics").push((name.to_owned(), body.clone()));
+        self.asked.lock().expect("no poisoned lock").push((name.to_owned(), body.clone()));
         let fate = self.fates.iter().find(|(beginning, _)| name.starts_with(beginning));
         let fate = fate.map_or(Fate::Done, |(_, fate)| *fate);
         if fate == Fate::Refused {
@@ -155,7 +154,7 @@ impl Script {
             return text(StatusCode::UNPROCESSABLE_ENTITY, &status);
         }
         let containers = body["spec"]["containers"].clone();
-        self.resized.lock().expect("nobody panics").insert(name.to_owned(), containers);
+        self.resized.lock().expect("no poisoned lock").insert(name.to_owned(), containers);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let pending = |reason: &str, ago: i64| {
             let since = Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_secs(ago);
@@ -168,7 +167,7 @@ impl Script {
             Fate::Done | Fate::Refused => json!([]),
         };
         let params = PatchParams::default();
-        // Something changes in any case, so that those who watch hear of the new size.
+        // The status changes in any case, so that watches deliver the new size.
         let touched = json!({ "metadata": { "annotations": { "resized": "true" } } });
         pods.patch(name, &params, &Patch::Merge(touched)).await.expect("patched");
         let status = json!({ "status": { "conditions": conditions } });
@@ -179,10 +178,10 @@ impl Script {
         text(StatusCode::OK, &pod)
     }
 
-    /// Gives a pod the sizes that it was resized to.
+    /// Sets the sizes of a resized pod.
     fn dress(&self, pod: &mut Value) {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let resized = self.resized.lock().expect("nobody panics");
+        let resized = self.resized.lock().expect("no poisoned lock");
         let Some(resized) = resized.get(&name) else { return };
         for change in resized.as_array().into_iter().flatten() {
             let containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
@@ -192,7 +191,7 @@ impl Script {
         }
     }
 
-    /// A watch answers with a line for every change.
+    /// Serves a watch, which returns a line for every change.
     async fn watch(self: &Arc<Self>, request: Request<Incoming>) -> Answer {
         let (mut parts, body) = self.send(request).await.into_parts();
         parts.headers.remove(header::TRANSFER_ENCODING);
@@ -225,7 +224,7 @@ impl Script {
 
     async fn send(&self, request: Request<Incoming>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
-        // It goes to another host, over a connection of its own.
+        // It goes to another host over another connection.
         parts.headers.remove(header::HOST);
         parts.headers.remove(header::CONNECTION);
         let body = body.collect().await.expect("read").to_bytes();

@@ -19,17 +19,17 @@ pub(crate) struct Operator {
 pub(crate) struct OperatorConfig<'a> {
     /// Further arguments.
     pub(crate) arguments: &'a [&'a str],
-    /// What is appended to the name of its log.
+    /// Suffix of the name of its log.
     pub(crate) copy: &'a str,
 }
 
 impl Operator {
-    /// Starts one for a namespace, with a look every second.
+    /// Starts one for a namespace, with a resync every second.
     pub(crate) fn start(cluster: &Cluster, namespace: &str, config: &OperatorConfig<'_>) -> Self {
         Self::start_with(cluster, namespace, config, |_| {})
     }
 
-    /// Starts one whose command was changed a little.
+    /// Starts one with changes to its command.
     pub(crate) fn start_with(
         cluster: &Cluster,
         namespace: &str,
@@ -47,7 +47,7 @@ impl Operator {
         Self::spawn(cluster, &format!("{namespace}{}", config.copy), &mut command)
     }
 
-    /// Starts one as a command says; its own side is at a free port.
+    /// Starts a command; its plain HTTP server is at a free port.
     pub(crate) fn spawn(cluster: &Cluster, name: &str, command: &mut Command) -> Self {
         let log = cluster.file(&format!("operator-{name}.log"));
         let file = fs::File::create(&log).expect("a log");
@@ -62,29 +62,29 @@ impl Operator {
         Self { process, log, plain_port }
     }
 
-    /// Ends it as a crash would.
+    /// Kills it, as in a crash.
     pub(crate) fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
     }
 
-    /// Asks it to end, as a kubelet does, and waits until it has.
+    /// Terminates it, as a kubelet does, and waits until it has ended.
     pub(crate) fn terminate(mut self) {
         self.signal("TERM");
         assert!(self.process.wait().expect("it ends").success());
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Stops it where it is, as a machine that is overwhelmed would.
+    /// Stops the process, as an overloaded machine might.
     pub(crate) fn pause(&self) {
         self.signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     pub(crate) fn resume(&self) {
         self.signal("CONT");
     }
@@ -95,12 +95,12 @@ impl Operator {
         assert!(done.is_ok_and(|status| status.success()), "{signal}");
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("it can be asked").is_none()
     }
 
-    /// The sum of a metric over those of its series that contain a text; 0 if there is none.
+    /// The sum of a metric over its series whose labels contain a text; 0 if there is none.
     pub(crate) fn metric(&self, name: &str, label: &str) -> f64 {
         let text = self.get("/metrics").unwrap_or_default();
         let value = |line: &str| {
@@ -111,13 +111,23 @@ impl Operator {
         text.lines().filter_map(value).sum::<f64>()
     }
 
-    /// What it has logged.
+    /// Its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// What its plain side answers.
+    /// Its exit code once it has ended.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.process.try_wait().expect("it can be asked")?.code()
+    }
+
+    /// The body of an answer of its plain HTTP server.
     pub(crate) fn get(&self, path: &str) -> Option<String> {
+        self.get_status(path).map(|(_, body)| body)
+    }
+
+    /// The status and the body of an answer of its plain HTTP server.
+    pub(crate) fn get_status(&self, path: &str) -> Option<(u16, String)> {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.plain_port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -125,13 +135,15 @@ impl Operator {
             .ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some((status, body.to_owned()))
     }
 }
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // One that has ended already needs no ending.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
@@ -140,15 +152,15 @@ impl Drop for Operator {
     }
 }
 
-/// How long a test waits for something that should happen.
+/// How long a test waits for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks again and again until there is an answer.
+/// Polls until there is a value.
 pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
     eventually_within(PATIENCE, what, ask).await
 }
 
-/// The same with another patience.
+/// Polls with another time limit.
 pub(crate) async fn eventually_within<T>(
     patience: Duration,
     what: &str,

@@ -1,5 +1,5 @@
-//! `recommend` and `replay` on a bare cluster, with nothing of ours in it, and a real Prometheus
-//! that remembers two days.
+//! `recommend` and `replay` on a cluster without the operator, with a real Prometheus that has two days
+//! of history.
 
 use std::f64::consts::TAU;
 use std::process::{Command, Output};
@@ -17,14 +17,14 @@ use super::shop::{Shop, spec};
 
 const MINUTE: u64 = 60;
 const HOURS: u64 = 48;
-/// What `checkout` had: three pods of 500m and 512Mi, and 100m and 64Mi beside.
+/// The pods of `checkout`: containers of 500m and 512Mi, and of 100m and 64Mi.
 const PODS: [&str; 3] =
     ["checkout-7d4b9c8f6b-x2k4f", "checkout-7d4b9c8f6b-b5d6f", "checkout-7d4b9c8f6b-zz9kq"];
-/// Its second container has a name that YAML takes for a truth value.
+/// Its second container has a name that YAML reads as a boolean.
 const CONTAINERS: [(&str, f64, f64, f64); 2] = [("app", 0.5, 512.0, 0.1), ("on", 0.1, 64.0, 0.01)];
 const MIB: f64 = (1 << 20) as f64;
 
-/// A cluster, a Prometheus, and the way to call the program.
+/// A cluster and a Prometheus.
 struct Scene {
     cluster: Cluster,
     prometheus: RecordedPrometheus,
@@ -54,7 +54,7 @@ impl Scene {
     }
 }
 
-/// Cores that a pod's first container uses: a day goes up and down between 50m and 350m.
+/// Cores that a pod's first container uses: between 50m and 350m over a day.
 fn app_cores(at: u64) -> f64 {
     let day = (at % 86_400) as f64 / 86_400.0;
     0.2 - 0.15 * (TAU * day).cos()
@@ -131,7 +131,7 @@ async fn fill(client: &Client) {
 }
 
 #[test]
-fn the_past_of_a_bare_cluster_is_recommended_from_and_replayed() {
+fn the_history_of_a_cluster_without_the_operator_is_replayed() {
     let Some(binaries) = binaries() else { return };
     let folder = fresh_folder("past");
     let config = ClusterConfig {
@@ -152,7 +152,7 @@ fn the_past_of_a_bare_cluster_is_recommended_from_and_replayed() {
 
     recommends(&scene, &url, &runtime, &client);
     replays(&scene, &url);
-    says_what_is_wrong(&scene, &url);
+    reports_errors(&scene, &url);
 }
 
 fn recommends(scene: &Scene, url: &str, runtime: &tokio::runtime::Runtime, client: &Client) {
@@ -165,8 +165,8 @@ fn recommends(scene: &Scene, url: &str, runtime: &tokio::runtime::Runtime, clien
     assert_eq!(answer["source"], "prometheus");
     let checkout = of("checkout");
     assert_eq!(checkout["known"]["confidence"], "fair", "{checkout:#}");
-    // At its peak, which 99 % of the moments are below, all pods use about a core: at 70 % of
-    // 600m each three pods are too few, and memory is twice what is used.
+    // The 99th percentile of the usage of all pods is about a core, which needs three pods at 70 % of
+    // 600m each; memory is twice the usage.
     assert_eq!(checkout["replicas"], json!({ "now": 3, "recommended": 3 }), "{checkout:#}");
     let container = &checkout["containers"][0];
     assert_eq!(container["memory"]["now"], "512Mi");
@@ -174,14 +174,14 @@ fn recommends(scene: &Scene, url: &str, runtime: &tokio::runtime::Runtime, clien
     let mebibytes: f64 = recommended.trim_end_matches("Mi").parse().expect("mebibytes");
     assert!((205.0..300.0).contains(&mebibytes), "{recommended}");
     assert!(of("asleep")["problem"].as_str().expect("one").contains("scaled to 0"));
-    assert!(of("new")["problem"].as_str().expect("one").contains("knows no CPU use"));
+    assert!(of("new")["problem"].as_str().expect("one").contains("has no CPU usage"));
 
     let table = scene.ask(&[&asked[..], &["table"]].concat());
     let line = table.lines().find(|line| line.contains("deployment/checkout")).expect("a line");
     assert!(line.contains("512Mi->") && line.contains("2d (fair)"), "{table}");
     assert!(table.contains("no objective is set, so use alone decides"), "{table}");
 
-    // The server takes the patches, and the container is called on and not true.
+    // The server accepts the patches, and the container's name is `on`, not `true`.
     let patches = scene.ask(&[&asked[..], &["patches"]].concat());
     let documents: Vec<Value> = serde_saphyr::from_multiple(&patches).expect("YAML");
     assert_eq!(documents.len(), 1, "{patches}");
@@ -231,23 +231,32 @@ fn replays(scene: &Scene, url: &str) {
     // Three pods of 600m and 576Mi, all day.
     assert!((number("/recorded/core_hours") / (hours * 1.8) - 1.0).abs() < 1e-6);
     assert!((number("/recorded/gib_hours") / (hours * 3.0 * 576.0 / 1024.0) - 1.0).abs() < 1e-6);
-    // 200m in the mean and 10m beside, three times.
+    // Three pods with a mean of 200m and 10m.
     assert!((number("/used_core_hours") / (hours * 0.63) - 1.0).abs() < 0.01, "{answer:#}");
-    // One hour in 24 the objective was broken.
-    let broken = number("/recorded/broken") / number("/recorded/moments");
-    assert!((broken * 24.0 - 1.0).abs() < 0.05, "{broken}");
+    // One hour in 24 the SLO was violated.
+    let violated = number("/recorded/slo_violation_ratio");
+    assert!((violated * 24.0 - 1.0).abs() < 0.05, "{violated}");
+    // The names of the release before are still there.
+    for (old, new) in [
+        ("moments", "samples"),
+        ("kept", "slo_met"),
+        ("broken", "slo_violated"),
+        ("unknown", "slo_unknown"),
+    ] {
+        assert_eq!(number(&format!("/recorded/{old}")), number(&format!("/recorded/{new}")));
+    }
     assert_eq!(number("/recorded/short_of_cpu"), 0.0);
-    // The number follows the load, so less is requested than three pods all day; what that means
-    // for latency is not claimed to be known.
+    // The number follows the load, so less is requested than with three pods all day; the effect on
+    // latency is unknown.
     assert!(number("/ours/core_hours") < number("/recorded/core_hours"));
     assert!(number("/ours/core_hours") > number("/used_core_hours"));
-    assert!(number("/ours/unknown") > 0.0);
+    assert!(number("/ours/slo_unknown") > 0.0);
     for who in ["ours", "hpa", "vpa"] {
-        let sum: f64 = ["kept", "broken", "unknown"]
+        let sum: f64 = ["slo_met", "slo_violated", "slo_unknown"]
             .iter()
             .map(|part| number(&format!("/{who}/{part}")))
             .sum();
-        assert_eq!(sum, number("/recorded/moments"), "{who}");
+        assert_eq!(sum, number("/recorded/samples"), "{who}");
     }
     assert_eq!(number("/hpa/resizes"), 0.0);
     assert_eq!(number("/vpa/scalings"), 0.0);
@@ -256,23 +265,23 @@ fn replays(scene: &Scene, url: &str) {
 
     let text = scene.ask(&asked);
     assert!(text.contains("HAPPENED") && text.contains("Open loop:"), "{text}");
-    assert!(text.contains("latency under other sizes was not observed"), "{text}");
+    assert!(text.contains("latency with other sizes was not observed"), "{text}");
 }
 
-fn says_what_is_wrong(scene: &Scene, url: &str) {
+fn reports_errors(scene: &Scene, url: &str) {
     let check = |words: &[&str], expect: &str| {
         let said = scene.refused(words);
         assert!(said.contains(expect), "{words:?}: {said}");
         assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
     };
-    check(&["recommend", "-n", "shop"], "is the metrics server installed?");
+    check(&["recommend", "-n", "shop"], "install the metrics server");
     check(
         &["recommend", "deploy/chekout", "-n", "shop", "--prometheus", url],
         "did you mean deployment/checkout?",
     );
-    check(&["recommend", "checkout", "--prometheus", url], "no workloads at all; see -n and -A");
-    let nobody = format!("http://127.0.0.1:{}", free_port());
-    check(&["recommend", "-n", "shop", "--prometheus", &nobody], "prometheus does not answer");
+    check(&["recommend", "checkout", "--prometheus", url], "there are no workloads; see -n and -A");
+    let no_server = format!("http://127.0.0.1:{}", free_port());
+    check(&["recommend", "-n", "shop", "--prometheus", &no_server], "prometheus does not answer");
     let asked = ["replay", "deploy/checkout", "-n", "shop", "--prometheus", url];
     check(&[&asked[..], &["--cpu-query", "rate("]].concat(), "parse error");
     check(&[&asked[..], &["--cpu-query", "up{a=\"\u{1b}[2J"]].concat(), "\\u{1b}[2J");
@@ -295,7 +304,7 @@ fn program(cluster: &Cluster, words: &[&str]) -> Output {
 }
 
 #[tokio::test]
-async fn one_moment_of_the_metrics_server_is_called_a_guess() {
+async fn a_recommendation_from_the_metrics_server_is_called_a_guess() {
     let Some(shop) = Shop::open("guess").await else { return };
     shop.deployment("checkout", 2).await;
     for place in 0..2 {
@@ -304,20 +313,20 @@ async fn one_moment_of_the_metrics_server_is_called_a_guess() {
     let asked = ["recommend", "deploy/checkout", "-n", "guess"];
     let answer = program(shop.cluster, &[&asked[..], &["--output", "json"]].concat());
     let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-    assert!(said.contains("metrics.k8s.io knows one moment only"), "{said}");
+    assert!(said.contains("metrics.k8s.io knows only the current usage"), "{said}");
     let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
     let checkout = &answer["workloads"][0];
     assert_eq!(checkout["known"]["confidence"], "a guess");
-    // 900m at 70 % of 500m each; memory of a quarter of a gibibyte is not taken down on that.
+    // 900m at 70 % of 500m each; memory is not reduced without history.
     assert_eq!(checkout["replicas"], json!({ "now": 2, "recommended": 3 }), "{checkout:#}");
     assert_eq!(checkout["containers"][0]["memory"]["recommended"], "256Mi", "{checkout:#}");
     let table = program(shop.cluster, &asked).stdout;
     let table = String::from_utf8(table).expect("text");
-    assert!(table.contains("one moment (a guess)") && table.contains("2->3"), "{table}");
+    assert!(table.contains("one sample (a guess)") && table.contains("2->3"), "{table}");
 }
 
 #[tokio::test]
-async fn what_others_wrote_into_a_status_is_shown_and_not_obeyed() {
+async fn control_characters_in_a_status_are_escaped() {
     let Some(shop) = Shop::open("nasty").await else { return };
     let nasty = "x\u{1b}[2J\u{9b}31m\u{202e}\r\ny\u{2028}";
     shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");

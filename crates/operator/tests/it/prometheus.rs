@@ -1,4 +1,4 @@
-//! A real Prometheus that lies, hangs and dies: nothing goes down on what it says then.
+//! A real Prometheus that returns wrong data, hangs or crashes: nothing is scaled down because of it.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::cluster::fresh_folder;
 use super::operator::{Operator, OperatorConfig, eventually, eventually_within};
 use super::shop::{Shop, spec};
 
-/// A workload of four idle pods that goes down as soon as its figures are believed.
+/// A workload of four idle pods that is scaled down as soon as its metrics are usable.
 async fn idle(shop: &Shop, name: &str, (cpu, memory): (&str, &str), query: Option<&str>) {
     shop.deployment(name, 4).await;
     for place in 0..4 {
@@ -38,8 +38,8 @@ fn constraints() -> Value {
     })
 }
 
-/// Waits until a figure is not believed for a reason, and until that is told in every way.
-async fn is_told(shop: &Shop, operator: &Operator, name: &str, why: &str) {
+/// Waits until a metric is refused for a reason, by condition, event and metrics.
+async fn is_reported(shop: &Shop, operator: &Operator, name: &str, why: &str) {
     let told = async || {
         let message = shop.condition(name, "MetricsFresh", "FallenBack").await;
         message.contains(why).then_some(())
@@ -53,7 +53,7 @@ async fn is_told(shop: &Shop, operator: &Operator, name: &str, why: &str) {
 }
 
 #[tokio::test]
-async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
+async fn nothing_is_scaled_down_on_wrong_or_missing_answers_of_prometheus() {
     const IDLE: (&str, &str) = ("20m", "100Mi");
     let Some(shop) = Shop::open("lies").await else { return };
     let exporter = Exporter::start();
@@ -79,9 +79,9 @@ async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
     idle(&shop, "plain", ("250m", "100Mi"), None).await;
     let lies = [
         ("zero", "a latency of 0 s cannot be"),
-        ("nan", "NaN is no amount"),
-        ("nothing", "prometheus has no such number"),
-        ("many", "answers with 2 series"),
+        ("nan", "NaN is not a valid amount"),
+        ("nothing", "prometheus has no such metric"),
+        ("many", "returns 2 series"),
         ("contrary", "no pod uses any CPU, and yet requests are answered"),
         ("made-up", "none uses any memory"),
     ];
@@ -89,40 +89,42 @@ async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
     let arguments = ["--no-webhook", "--fall-back-after", "3s", "--prometheus", &url];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let operator = Operator::start(shop.cluster, &shop.namespace, &config);
-    // What is believed goes down: the others could as well.
-    eventually("the honest one to shrink", async || {
+    // The workload with valid metrics is scaled down: the others could be as well.
+    eventually("the workload with valid metrics to shrink", async || {
         (shop.replicas("honest").await == 1).then_some(())
     })
     .await;
-    let told = lies.iter().map(|(name, why)| is_told(&shop, &operator, name, why));
+    let told = lies.iter().map(|(name, why)| is_reported(&shop, &operator, name, why));
     futures::future::join_all(told).await;
 
-    // An exporter that is gone leaves a series that ends, and not its last value.
+    // The series of a stopped exporter ends, and its last value is not used.
     idle(&shop, "old", ("400m", "100Mi"), Some("old")).await;
-    shop.condition("old", "ObjectiveKept", "AsPlanned").await;
+    shop.condition("old", "SloMet", "AsPlanned").await;
     exporter.say_no_more_of("old");
-    is_told(&shop, &operator, "old", "prometheus has no such number").await;
+    is_reported(&shop, &operator, "old", "prometheus has no such metric").await;
     let kept = shop.replicas("old").await;
     for place in 0..4 {
         shop.uses(&format!("old-{place}"), "10m", "100Mi").await;
     }
 
-    // It hangs: whoever needs no answer does not wait for one.
+    // It hangs: objects without queries are not delayed.
     prometheus.server.pause();
-    is_told(&shop, &operator, "honest", "no answer within 5 s").await;
+    is_reported(&shop, &operator, "honest", "no answer within 5 s").await;
     for place in 0..4 {
         shop.uses(&format!("plain-{place}"), "490m", "100Mi").await;
     }
     let asked = Instant::now();
-    eventually("the plain one to grow", async || (shop.replicas("plain").await == 8).then_some(()))
-        .await;
+    eventually("the workload without a query to grow", async || {
+        (shop.replicas("plain").await == 8).then_some(())
+    })
+    .await;
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
     prometheus.server.resume();
     shop.condition("honest", "MetricsFresh", "AsPlanned").await;
 
     prometheus.server.kill();
-    is_told(&shop, &operator, "honest", "prometheus does not answer").await;
+    is_reported(&shop, &operator, "honest", "prometheus does not answer").await;
     for (name, _) in lies {
         assert_eq!(shop.replicas(name).await, 4, "{name}");
     }
@@ -131,7 +133,7 @@ async fn nothing_goes_down_on_a_prometheus_that_lies_hangs_or_dies() {
 }
 
 #[tokio::test]
-async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first() {
+async fn usage_that_drops_to_zero_in_all_pods_at_once_is_not_trusted_at_first() {
     let Some(shop) = Shop::open("sudden").await else { return };
     idle(&shop, "checkout", ("250m", "100Mi"), None).await;
     let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
@@ -141,7 +143,7 @@ async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first()
         shop.uses(&format!("checkout-{place}"), "0", "100Mi").await;
     }
     let message = shop.condition("checkout", "MetricsFresh", "MetricsContradictory").await;
-    assert!(message.contains("stopped using CPU at the same moment"), "{message}");
+    assert!(message.contains("stopped using CPU at the same time"), "{message}");
     shop.event("checkout", "MetricsContradictory").await;
     let metrics = operator.get("/metrics").expect("it answers");
     assert!(metrics.contains("condition=\"MetricsFresh\"} 0"), "{metrics}");
@@ -150,7 +152,7 @@ async fn use_that_falls_to_nothing_everywhere_at_once_is_not_believed_at_first()
 }
 
 #[tokio::test]
-async fn an_objective_that_breaks_between_two_looks_is_answered_before_the_next() {
+async fn an_slo_violation_between_two_resyncs_is_answered_before_the_next() {
     const INTERVAL: Duration = Duration::from_secs(60);
     let Some(shop) = Shop::open("sentry").await else { return };
     let exporter = Exporter::start();
@@ -173,9 +175,9 @@ async fn an_objective_that_breaks_between_two_looks_is_answered_before_the_next(
         .env("KUBECONFIG", shop.cluster.admin_kubeconfig());
     let started = Instant::now();
     let _operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
-    shop.condition("checkout", "ObjectiveKept", "AsPlanned").await;
+    shop.condition("checkout", "SloMet", "AsPlanned").await;
     exporter.say("latency", "0.6");
-    // Use is the same as before: only latency can have asked for these.
+    // The usage has not changed: only latency can be the reason.
     let doubled = async || (shop.replicas("checkout").await == 8).then_some(());
     eventually_within(INTERVAL, "twice the pods", doubled).await;
     let took = started.elapsed();

@@ -12,11 +12,10 @@ use kube::{Api, ResourceExt};
 use super::operator::{Operator, OperatorConfig, eventually_within};
 use super::real_shop::{PATIENCE, RealShop, SHOP, on_a_real_node};
 
-const THIS: &str =
-    "real_node::a_real_service_under_load_gets_real_pods_until_its_objective_is_kept";
+const THIS: &str = "real_node::a_real_service_under_load_gets_real_pods_until_its_slo_is_met";
 
 #[test]
-fn a_real_service_under_load_gets_real_pods_until_its_objective_is_kept() {
+fn a_real_service_under_load_gets_real_pods_until_its_slo_is_met() {
     on_a_real_node(THIS, follow_the_load);
 }
 
@@ -35,7 +34,7 @@ async fn follow_the_load(real: &RealCluster) {
     let _operator = Operator::start(&real.cluster, SHOP, &config);
 
     shop.is_relieved().await;
-    eventually_within(PATIENCE, "a pod that has what is recommended, in the kernel", async || {
+    eventually_within(PATIENCE, "a pod with the recommended size in the kernel", async || {
         let status = shop.status().await;
         let pods = shop.serving().await;
         pods.iter().any(|pod| runs_as_recommended(pod, &status)).then_some(())
@@ -49,8 +48,8 @@ async fn follow_the_load(real: &RealCluster) {
     shop.close();
 }
 
-/// Whether the webhook sized a pod, and the kernel holds its container to what is recommended
-/// now: limits equal requests in its template, so the recommendation is the quota.
+/// Whether the webhook sized a pod, and the kernel limits its container to the current
+/// recommendation: limits equal requests in its template, so the recommendation is the quota.
 fn runs_as_recommended(pod: &Pod, status: &MultidimPodAutoscalerStatus) -> bool {
     let recommended = || {
         let recommendation = status.recommendation.as_ref()?;

@@ -20,16 +20,16 @@ use super::operator::eventually_within;
 
 /// Namespace and name of the service.
 pub(crate) const SHOP: &str = "shop";
-/// Long enough for a machine that does a lot besides.
+/// Patience on a machine that is busy with other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The objective. Twice as many pods keep it easily; two do not keep it at all.
+/// The SLO. Twice as many pods meet it easily; two violate it all the time.
 const THRESHOLD_S: f64 = 1.0;
 const LATENCY: &str =
     "histogram_quantile(0.99, sum by (le) (rate(ingress_request_duration_seconds_bucket[10s])))";
 
-/// Does the work of a test, given by its full name, on a cluster with a real node: the test again,
-/// as a process of its own in a machine of its own. Says loudly where that cannot be.
+/// Runs a test, given by its full name, on a cluster with a real node: it starts the test again as a
+/// process in namespaces of its own. Prints a message where that is not possible.
 pub(crate) fn on_a_real_node(test: &str, work: impl AsyncFnOnce(&RealCluster)) {
     let Some(binaries) = cluster::binaries() else { return };
     if own_control_group().is_none() {
@@ -55,7 +55,7 @@ pub(crate) fn on_a_real_node(test: &str, work: impl AsyncFnOnce(&RealCluster)) {
     runtime.expect("a runtime").block_on(work(&real));
 }
 
-/// A service that has more to do than its pods can.
+/// An overloaded service.
 pub(crate) struct RealShop {
     pub(crate) client: Client,
     prometheus: Prometheus,
@@ -63,8 +63,8 @@ pub(crate) struct RealShop {
 }
 
 impl RealShop {
-    /// Two pods of 80m that get 40 requests a second of 5 ms each, a quarter more than they can
-    /// do, once that shows.
+    /// Two pods of 80m that get 40 requests per second of 5 ms each, a quarter more than they can
+    /// process, as soon as the SLO is violated.
     pub(crate) async fn open(real: &RealCluster) -> Self {
         let client = real.cluster.client().await;
         let workload = Workload {
@@ -88,7 +88,7 @@ impl RealShop {
         let address = PrometheusAddress { url: real.prometheus_url.clone(), ..Default::default() };
         let prometheus = Prometheus::new(&address).expect("an address");
         let shop = Self { client, prometheus, ingress };
-        eventually_within(PATIENCE, "an objective that is broken", async || {
+        eventually_within(PATIENCE, "an SLO violation", async || {
             let is_broken = shop.latency_s().await? > THRESHOLD_S;
             (is_broken && shop.serving().await.len() >= 2).then_some(())
         })
@@ -96,7 +96,7 @@ impl RealShop {
         shop
     }
 
-    /// Lets an object look after it, with its objective, in a mode.
+    /// Creates an autoscaler object with its SLO, in a mode.
     pub(crate) async fn autoscaler(&self, mode: &str) {
         let latency = json!({
             "percentile": "99", "threshold": format!("{THRESHOLD_S}s"), "query": LATENCY,
@@ -115,12 +115,12 @@ impl RealShop {
         self.objects().create(&PostParams::default(), &object).await.expect("taken");
     }
 
-    /// Its autoscalers.
+    /// The API of its autoscaler object.
     pub(crate) fn objects(&self) -> Api<MultidimPodAutoscaler> {
         Api::namespaced(self.client.clone(), SHOP)
     }
 
-    /// What its autoscaler says.
+    /// The status of its autoscaler object.
     pub(crate) async fn status(&self) -> MultidimPodAutoscalerStatus {
         self.objects().get(SHOP).await.expect("there").status.unwrap_or_default()
     }
@@ -133,20 +133,20 @@ impl RealShop {
         pods
     }
 
-    /// Waits until there are more pods than to begin with, and the objective is kept.
+    /// Waits until there are more pods than at the start, and the SLO is met.
     pub(crate) async fn is_relieved(&self) {
-        eventually_within(PATIENCE, "more pods that serve", async || {
+        eventually_within(PATIENCE, "more ready pods", async || {
             (self.serving().await.len() > 2).then_some(())
         })
         .await;
-        eventually_within(PATIENCE, "an objective that is kept", async || {
-            let is_said = is_true(&self.status().await, "ObjectiveKept");
+        eventually_within(PATIENCE, "an SLO that is met", async || {
+            let is_said = is_true(&self.status().await, "SloMet");
             (is_said && self.latency_s().await? <= THRESHOLD_S).then_some(())
         })
         .await;
     }
 
-    /// Nobody comes any more; the last ones who came were answered.
+    /// Stops the load; the last requests were answered.
     pub(crate) fn close(self) {
         let answered = self.ingress.stop();
         assert!(answered.iter().rev().take(50).all(|one| one.is_ok), "the last ones are answered");
@@ -157,7 +157,7 @@ impl RealShop {
     }
 }
 
-/// Whether a pod serves and stays.
+/// Whether a pod is ready and not being deleted.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     pod.metadata.deletion_timestamp.is_none()
@@ -169,7 +169,7 @@ pub(crate) fn is_true(status: &MultidimPodAutoscalerStatus, kind: &str) -> bool 
     status.conditions.iter().any(|one| one.type_ == kind && one.status == "True")
 }
 
-/// The logs are gone with the machine: the ends of them are printed when something fails.
+/// The logs are lost with the namespaces, so their last lines are printed when a test fails.
 struct LogsOnPanic(PathBuf);
 
 impl Drop for LogsOnPanic {

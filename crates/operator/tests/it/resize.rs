@@ -1,4 +1,4 @@
-//! Sizes in place, on a server that knows `pods/resize`.
+//! Resizes in place, on a server with `pods/resize`.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::newer_server::{Fate, NewerServer};
 use super::operator::{Operator, OperatorConfig, eventually};
 use super::shop::{Shop, spec};
 
-/// A workload of four pods that are to get another size.
+/// A workload of four pods that get another size.
 async fn workload(shop: &Shop, name: &str, update_mode: &str) {
     shop.deployment(name, 4).await;
     let mut object = spec(name, "Auto");
     object["policy"] = json!({
         "updateMode": update_mode,
-        "disruption": { "maxUnavailable": "1", "leastPodAge": "1s" },
+        "disruption": { "maxUnavailable": "1", "minPodAge": "1s" },
     });
     let size = json!({ "cpu": "600m", "memory": "300Mi" });
     object["constraints"] = json!({
@@ -29,7 +29,7 @@ async fn workload(shop: &Shop, name: &str, update_mode: &str) {
 }
 
 #[tokio::test]
-async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_wanted() {
+async fn pods_are_resized_in_place_and_evicted_only_if_that_fails_and_the_mode_allows() {
     let Some(shop) = Shop::open("resize").await else { return };
     let fates = vec![
         ("infeasible", Fate::Infeasible),
@@ -62,7 +62,7 @@ async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_want
         (rollout.updated == 4).then_some(())
     })
     .await;
-    // Each was asked for once, in the words of the subresource.
+    // Each was requested once, in the format of the subresource.
     let asked = server.asked("done");
     assert_eq!(asked.len(), 4);
     let expect = json!({ "spec": { "containers": [{
@@ -71,7 +71,7 @@ async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_want
     assert_eq!(asked[0], expect);
     shop.event("done", "Resized").await;
 
-    // One is away at a time: nobody makes it anew here, so it stays at one.
+    // One may be unavailable, and no controller replaces it here, so there is one eviction.
     for name in ["infeasible", "deferred", "refused"] {
         eventually(&format!("an eviction of {name}"), async || {
             (count(name).await == 3).then_some(())
@@ -80,7 +80,7 @@ async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_want
     }
     for name in ["stays", "unmoved"] {
         let message = shop.condition(name, "Acting", "ResizeRefused").await;
-        assert!(message.contains("update mode InPlace evicts none"), "{message}");
+        assert!(message.contains("update mode InPlace does not evict them"), "{message}");
         shop.event(name, "ResizeRefused").await;
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -95,7 +95,7 @@ async fn pods_are_resized_in_place_and_evicted_only_where_that_fails_and_is_want
     ] {
         assert_eq!(count(name).await, left, "{name}");
     }
-    // Who was refused is not asked again and again.
+    // Refused resizes are not repeated all the time.
     assert_eq!(server.asked("unmoved").len(), 4);
     assert_eq!(operator.metric("homeostat_operator_resizes_total", "evicted"), 3.0);
     assert!(operator.metric("homeostat_operator_resizes_total", "resized") >= 4.0);

@@ -1,5 +1,5 @@
-//! The operator with the rights of the chart and no others, on an API server that writes down
-//! every request: nothing that it asks for is forbidden, and nothing that it may do is never done.
+//! The operator with exactly the rights of the chart, on an API server with an audit log: no request is
+//! forbidden, and every right is used.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ use super::cluster;
 use super::operator::{Operator, PATIENCE, eventually};
 use super::shop::{Shop, spec};
 
-/// Rights that this server cannot be asked to use, and where they are tried instead.
+/// Rights that cannot be used on this server, and the tests that cover them.
 const NOT_ON_THIS_SERVER: [(&str, &str, &str); 1] = [(
     "pods/resize",
     "patch",
@@ -44,7 +44,7 @@ struct Grant {
     name: Option<String>,
 }
 
-/// A request that the server wrote down.
+/// A request in the audit log.
 #[derive(Debug)]
 struct Request {
     namespace: Option<String>,
@@ -58,7 +58,7 @@ struct Request {
 impl Grant {
     fn allows(&self, request: &Request) -> bool {
         let is_verb = self.verb == request.verb
-            // An object that is applied and was not there takes the right to create it, too.
+            // A server-side apply of a new object needs the right to create it as well.
             || (self.verb == "create" && request.verb == "patch" && request.code == 201);
         is_verb
             && self.group == request.group
@@ -68,7 +68,7 @@ impl Grant {
     }
 }
 
-/// The requests of an account, of which the server wrote down each.
+/// All requests of a service account, from the audit log.
 fn requests(cluster: &Cluster, account: &str) -> Vec<Request> {
     let text = fs::read_to_string(cluster.file("audit.log")).expect("the server writes it");
     // The last line may be half written.
@@ -82,7 +82,7 @@ fn requests(cluster: &Cluster, account: &str) -> Vec<Request> {
         let resource = match (of_object("resource"), of_object("subresource")) {
             (Some(resource), Some(subresource)) => format!("{resource}/{subresource}"),
             (Some(resource), None) => resource,
-            // Not of a resource: discovery, which every account may ask for.
+            // Discovery, which is allowed for every account.
             (None, _) => word("/requestURI").unwrap_or_default().to_owned(),
         };
         Request {
@@ -97,7 +97,7 @@ fn requests(cluster: &Cluster, account: &str) -> Vec<Request> {
     ours.map(read).collect()
 }
 
-/// What the roles on the server grant an account.
+/// The rights of a service account by the roles on the server.
 async fn grants(client: &Client, account: &Subject) -> BTreeSet<Grant> {
     let mut found = BTreeSet::new();
     let list = ListParams::default();
@@ -234,7 +234,7 @@ async fn account_kubeconfig(cluster: &Cluster, client: &Client, namespace: &str)
     file
 }
 
-/// The arguments of the installed Deployment, but for addresses and times of a test.
+/// The arguments of the installed Deployment, with addresses and times for a test.
 async fn installed_arguments(client: &Client, namespace: &str, port: u16) -> Vec<String> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let deployment = deployments.get("homeostat").await.expect("it is installed");
@@ -253,7 +253,7 @@ async fn installed_arguments(client: &Client, namespace: &str, port: u16) -> Vec
     arguments
 }
 
-/// No service leads to the operator here: the server calls its address instead.
+/// There is no service here, so the API server calls the operator's address.
 async fn call_directly(client: &Client, configuration: &str, port: u16) {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let mut found = api.get(configuration).await.expect("it is installed");
@@ -272,7 +272,7 @@ async fn create(client: &Client, namespace: &str, object: Value) {
     api.create(&PostParams::default(), &object).await.expect("created");
 }
 
-/// A cluster on which Kubernetes' vertical autoscaler is known.
+/// Installs the definition of the VerticalPodAutoscaler.
 async fn define_vertical_autoscalers(client: &Client) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = json!({
@@ -298,7 +298,7 @@ async fn define_vertical_autoscalers(client: &Client) {
     kube::runtime::wait::await_condition(api, &name, established).await.expect("established");
 }
 
-/// Workloads of every kind that may be scaled, all too busy, and one whose pods are too small.
+/// Overloaded workloads of every kind that can be scaled, and one whose pods are too small.
 async fn open_shop(shop: &Shop) {
     let kinds = [
         ("apps/v1", "Deployment", "checkout"),
@@ -337,10 +337,10 @@ async fn open_shop(shop: &Shop) {
         shop.uses(&format!("images-{place}"), "300m", "400Mi").await;
     }
     let mut small = spec("images", "Auto");
-    small["policy"] = json!({ "disruption": { "maxUnavailable": "2", "leastPodAge": "1s" } });
+    small["policy"] = json!({ "disruption": { "maxUnavailable": "2", "minPodAge": "1s" } });
     small["constraints"]["global"] = json!({ "minReplicas": 3, "maxReplicas": 3 });
     shop.autoscaler("images", small).await.expect("taken");
-    // A pause that nobody understands is told of again and again: an event that is counted up.
+    // An unknown pause is reported repeatedly, as one event with a count.
     shop.deployment("ads", 1).await;
     shop.uses("ads-0", "100m", "100Mi").await;
     let mut learned = spec("ads", "Recommend");
@@ -352,15 +352,15 @@ async fn open_shop(shop: &Shop) {
     api.patch("ads", &PatchParams::default(), &Patch::Merge(pause)).await.expect("patched");
 }
 
-/// Whether the operator does everything that it is for.
+/// Checks that the operator does everything that needs a right.
 async fn check_that_it_works(shop: &Shop, operator: &Operator) {
     eventually("it to be ready", async || operator.get("/readyz").filter(|text| text == "ok\n"))
         .await;
     eventually("a workload of every kind to be scaled", async || {
         let metrics = operator.get("/metrics")?;
-        let line = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("homeostat_operator_rescales_total{what=\"up\"} "));
+        let line = metrics.lines().find_map(|line| {
+            line.strip_prefix("homeostat_operator_rescales_total{direction=\"up\"} ")
+        });
         line.filter(|count| count.parse::<u32>().is_ok_and(|count| count >= 4)).map(|_| ())
     })
     .await;
@@ -375,7 +375,7 @@ async fn check_that_it_works(shop: &Shop, operator: &Operator) {
         made += 1;
         shop.pod("images", &format!("images-new-{made}")).await;
         let metrics = operator.get("/metrics")?;
-        metrics.contains("homeostat_operator_admissions_total{what=\"sized\"}").then_some(())
+        metrics.contains("homeostat_operator_admissions_total{kind=\"sized\"}").then_some(())
     })
     .await;
 }
@@ -417,7 +417,7 @@ async fn check(name: &str, is_for_one_namespace: bool) {
     let unused = |is_running: bool| {
         let requests = requests(cluster, &user);
         let is_unused = |grant: &&Grant| {
-            // A watch is written down when it ends.
+            // A watch is logged when it ends.
             let is_unseen = is_impossible(grant) || (is_running && grant.verb == "watch");
             !is_unseen && !requests.iter().any(|request| grant.allows(request))
         };
@@ -429,7 +429,7 @@ async fn check(name: &str, is_for_one_namespace: bool) {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
         }
     };
-    // Some things take a moment: the second of two equal events, the next checkpoint.
+    // Some requests come later: the second of two equal events, the next checkpoint.
     settle(true).await;
     let log = operator.log();
     operator.kill();

@@ -1,4 +1,4 @@
-//! A namespace with a workload, its pods and what they use, made by hand: no kubelet runs here.
+//! A namespace with a workload, its pods and their usage, created by the test: no kubelet runs here.
 
 use std::time::{Duration, Instant};
 
@@ -27,13 +27,13 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// The lease of the operators that look after it.
+    /// The lease of the operators for this namespace.
     pub(crate) async fn lease(&self) -> Option<LeaseSpec> {
         let leases: Api<Lease> = self.api();
         leases.get_opt(&lease_name(Some(&self.namespace))).await.ok()??.spec
     }
 
-    /// Who leads them.
+    /// The leader.
     pub(crate) async fn leader(&self) -> Option<String> {
         self.lease().await?.holder_identity
     }
@@ -50,7 +50,7 @@ impl Shop {
         define(&client, &definitions()).await;
         define_written_use(&client).await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        // Newer servers label a namespace with its name by themselves.
+        // Newer servers set the label with the name automatically.
         let labels = json!({ "shop": name, "kubernetes.io/metadata.name": name });
         let namespace = json!({ "metadata": { "name": name, "labels": labels } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("valid");
@@ -67,7 +67,7 @@ impl Shop {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// A deployment with pods of 500m and 256Mi that are ready.
+    /// Creates a Deployment and its ready pods of 500m and 256Mi.
     pub(crate) async fn deployment(&self, name: &str, pods: u32) {
         let labels = json!({ "app": name });
         let spec = json!({ "containers": [container()] });
@@ -85,7 +85,7 @@ impl Shop {
         }
     }
 
-    /// A pod of a workload that is ready since long.
+    /// Creates a pod of a workload that has been ready for long.
     pub(crate) async fn pod(&self, workload: &str, name: &str) {
         let pods: Api<Pod> = self.api();
         let pod = json!({
@@ -105,18 +105,18 @@ impl Shop {
         pods.patch_status(name, &params, &Patch::Merge(status)).await.expect("patched");
     }
 
-    /// What a pod uses, as of now.
+    /// Sets the current usage of a pod.
     pub(crate) async fn uses(&self, pod: &str, cpu: &str, memory: &str) {
         self.uses_at(pod, cpu, memory, Timestamp::now()).await;
     }
 
-    /// What a pod used at some time.
+    /// Sets the usage of a pod at some time.
     pub(crate) async fn uses_at(&self, pod: &str, cpu: &str, memory: &str, at: Timestamp) {
         write_use(&self.metrics(), pod, (cpu, memory), at).await;
     }
 
-    /// Takes away all that is known of use.
-    pub(crate) async fn silence(&self) {
+    /// Deletes all usage.
+    pub(crate) async fn delete_usage(&self) {
         let (delete, list) = (DeleteParams::default(), ListParams::default());
         self.metrics().delete_collection(&delete, &list).await.expect("deleted");
     }
@@ -125,7 +125,7 @@ impl Shop {
         written_use(&self.client, &self.namespace)
     }
 
-    /// Writes an object; the error if the server refuses it.
+    /// Writes an object; fails if the server refuses it.
     pub(crate) async fn autoscaler(&self, name: &str, spec: Value) -> kube::Result<()> {
         let object = json!({
             "apiVersion": "homeostat.dev/v1alpha1", "kind": "MultidimPodAutoscaler",
@@ -136,8 +136,8 @@ impl Shop {
         api.patch(name, &params, &Patch::Apply(object)).await.map(|_| ())
     }
 
-    /// A webhook configuration of the namespace's name, for pods of this namespace. Each copy of
-    /// the operator has an address of its own here, where a cluster has one service for all.
+    /// Creates a webhook configuration for pods of this namespace. Each replica of the operator has an
+    /// address of its own here, where a cluster has one service for all.
     pub(crate) async fn webhook(&self, ports: &[u16]) {
         let webhook = |port: &u16| {
             json!({
@@ -155,7 +155,7 @@ impl Shop {
         api.create(&PostParams::default(), &object).await.expect("created");
     }
 
-    /// Waits until a condition has a reason; its message.
+    /// Waits until a condition has a reason; returns its message.
     pub(crate) async fn condition(&self, name: &str, kind: &str, reason: &str) -> String {
         let api: Api<MultidimPodAutoscaler> = self.api();
         let started = Instant::now();
@@ -174,7 +174,7 @@ impl Shop {
         }
     }
 
-    /// Waits until an event of an object has a reason; its note.
+    /// Waits for an event of an object with a reason; returns its note.
     pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
         let events: Api<Event> = self.api();
         eventually(&format!("an event {reason} of {name}"), async || {
@@ -188,14 +188,26 @@ impl Shop {
         .await
     }
 
-    /// Pods that a deployment asks for.
+    /// Checks that an object has no event with a reason.
+    pub(crate) async fn assert_no_event(&self, name: &str, reason: &str) {
+        let events: Api<Event> = self.api();
+        let all = events.list(&ListParams::default()).await.expect("listed").items;
+        let is_it = |event: &&Event| {
+            let regarding = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+            regarding == Some(name) && event.reason.as_deref() == Some(reason)
+        };
+        let found = all.iter().find(is_it);
+        assert!(found.is_none(), "{found:#?}");
+    }
+
+    /// Replicas of a Deployment.
     pub(crate) async fn replicas(&self, name: &str) -> i32 {
         let api: Api<Deployment> = self.api();
         api.get(name).await.expect("it is there").spec.replicas.unwrap_or(0)
     }
 }
 
-/// A spec that makes sense, for a deployment.
+/// A valid spec for a Deployment.
 pub(crate) fn spec(target: &str, mode: &str) -> Value {
     json!({
         "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": target },

@@ -1,5 +1,5 @@
-//! How recommended sizes reach pods: through the webhook when they start, by eviction when they
-//! run on a server that cannot resize.
+//! How recommended sizes are applied: by the webhook to new pods, and by eviction to running pods on a
+//! server that cannot resize.
 
 use homeostat_operator::api::MultidimPodAutoscaler;
 use homeostat_operator::webhook::Certificates;
@@ -37,7 +37,7 @@ async fn recommended(shop: &Shop, name: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too() {
+async fn a_new_pod_gets_its_size_over_real_tls_and_starts_without_the_webhook_too() {
     let Some(shop) = Shop::open("webhook").await else { return };
     shop.deployment("checkout", 1).await;
     shop.uses("checkout-0", "400m", "400Mi").await;
@@ -77,7 +77,7 @@ async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too
     eventually("the server to know the authority", authority).await;
     eventually("a certificate", async || operator.get("/readyz").filter(|text| text == "ok\n"))
         .await;
-    // The server takes a moment to know of a new authority, and lets pods in meanwhile.
+    // The server needs some time to know a new authority, and admits pods meanwhile.
     let mut made = 0;
     eventually("a pod to be sized", async || {
         made += 1;
@@ -87,7 +87,7 @@ async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too
     })
     .await;
 
-    // While there is none, as between two pods of a StatefulSet, the next one is sized as well.
+    // Without any pod, as between two pods of a StatefulSet, the next one is sized as well.
     let pods: Api<Pod> = shop.api();
     let (delete, every) = (DeleteParams::default(), ListParams::default());
     pods.delete_collection(&delete, &every).await.expect("deleted");
@@ -95,7 +95,7 @@ async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too
     shop.pod("checkout", "checkout-next").await;
     assert_eq!(requests(&shop, "checkout-next").await, recommended(&shop, "checkout").await);
 
-    // A certificate that has ended is replaced, and clients learn of the new authority.
+    // An expired certificate is renewed, and the API server gets the new authority.
     let secrets: Api<Secret> = shop.api();
     let old = authority().await;
     let ended = json!({ "stringData": { "ends": "1000" } });
@@ -112,14 +112,14 @@ async fn a_pod_that_starts_gets_its_size_over_real_tls_and_starts_without_us_too
 }
 
 #[tokio::test]
-async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
+async fn pods_of_the_wrong_size_are_evicted_within_max_unavailable() {
     let Some(shop) = Shop::open("evictions").await else { return };
     shop.deployment("checkout", 5).await;
     for place in 0..5 {
         shop.uses(&format!("checkout-{place}"), "300m", "400Mi").await;
     }
     let mut object = spec("checkout", "Auto");
-    object["policy"] = json!({ "disruption": { "maxUnavailable": "2", "leastPodAge": "1s" } });
+    object["policy"] = json!({ "disruption": { "maxUnavailable": "2", "minPodAge": "1s" } });
     object["constraints"]["global"] = json!({ "minReplicas": 5, "maxReplicas": 5 });
     shop.autoscaler("checkout", object).await.expect("taken");
     let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
@@ -127,9 +127,9 @@ async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
     let pods: Api<Pod> = shop.api();
     let count = async || pods.list(&ListParams::default()).await.expect("listed").items.len();
     eventually("two evictions", async || (count().await == 3).then_some(())).await;
-    // Nobody makes pods anew here: two are away, and that is as many as may be.
+    // No controller replaces pods here: two are unavailable, which is the maximum.
     let message = shop.condition("checkout", "Acting", "DisruptionLimited").await;
-    assert!(message.contains("2 pods at most may be away at once"), "{message}");
+    assert!(message.contains("at most 2 pods may be unavailable at once"), "{message}");
     tokio::time::sleep(std::time::Duration::from_secs(6)).await;
     assert_eq!(count().await, 3);
     let api: Api<MultidimPodAutoscaler> = shop.api();
@@ -139,7 +139,7 @@ async fn pods_of_the_wrong_size_are_evicted_no_more_than_may_be_away() {
 }
 
 #[tokio::test]
-async fn no_size_is_recommended_that_the_namespace_would_refuse() {
+async fn no_size_is_recommended_that_a_limit_range_would_reject() {
     let Some(shop) = Shop::open("limited").await else { return };
     shop.deployment("checkout", 2).await;
     for place in 0..2 {
@@ -158,14 +158,14 @@ async fn no_size_is_recommended_that_the_namespace_would_refuse() {
 }
 
 #[tokio::test]
-async fn what_is_not_controlled_is_left_to_the_template() {
+async fn resources_that_are_not_controlled_keep_the_size_of_the_template() {
     let Some(shop) = Shop::open("controlled").await else { return };
     shop.deployment("checkout", 2).await;
     for place in 0..2 {
         shop.uses(&format!("checkout-{place}"), "300m", "400Mi").await;
     }
     let mut object = spec("checkout", "Auto");
-    object["policy"] = json!({ "disruption": { "leastPodAge": "1s" } });
+    object["policy"] = json!({ "disruption": { "minPodAge": "1s" } });
     object["constraints"]["containerControlledResources"] = json!(["cpu"]);
     shop.autoscaler("checkout", object).await.expect("taken");
     let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
@@ -177,14 +177,14 @@ async fn what_is_not_controlled_is_left_to_the_template() {
     })
     .await;
     assert!(target.cpu.is_some() && target.memory.is_none(), "{target:?}");
-    // Twice the memory that they ask for is no reason to touch pods that nobody wants sized.
+    // Usage of twice the requested memory is no reason to change pods that are not controlled.
     tokio::time::sleep(std::time::Duration::from_secs(6)).await;
     assert_eq!(requests(&shop, "checkout-0").await.1, "256Mi");
     assert_eq!(requests(&shop, "checkout-1").await.1, "256Mi");
 }
 
 #[tokio::test]
-async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
+async fn an_exhausted_budget_is_reported_at_once_and_delays_nothing_else() {
     let Some(shop) = Shop::open("budget").await else { return };
     shop.deployment("checkout", 2).await;
     let uses = async |cpu: &str| {
@@ -193,7 +193,7 @@ async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
         }
     };
     uses("300m").await;
-    // Nobody computes budgets here, so that this one allows nothing.
+    // No controller computes budgets here, so this one allows nothing.
     let kind = GroupVersionKind::gvk("policy", "v1beta1", "PodDisruptionBudget");
     let budgets: Api<DynamicObject> =
         Api::namespaced_with(shop.client.clone(), &shop.namespace, &ApiResource::from_gvk(&kind));
@@ -204,17 +204,17 @@ async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
     }));
     budgets.create(&PostParams::default(), &budget.expect("valid")).await.expect("created");
     let mut object = spec("checkout", "Auto");
-    object["policy"] = json!({ "disruption": { "leastPodAge": "1s" } });
+    object["policy"] = json!({ "disruption": { "minPodAge": "1s" } });
     shop.autoscaler("checkout", object).await.expect("taken");
     let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
     let operator = Operator::start(shop.cluster, &shop.namespace, &config);
     let message = shop.condition("checkout", "Acting", "DisruptionLimited").await;
     assert!(message.contains("budget"), "{message}");
-    // A burst is answered meanwhile.
+    // A burst is still answered.
     uses("490m").await;
     eventually("more pods", async || (shop.replicas("checkout").await > 2).then_some(())).await;
     assert!(!operator.log().contains("did not answer"), "{}", operator.log());
-    // What was refused was not done.
+    // A refused eviction does not count.
     let api: Api<MultidimPodAutoscaler> = shop.api();
     eventually("no eviction to be counted", async || {
         let status = api.get("checkout").await.expect("there").status?;
@@ -223,8 +223,8 @@ async fn a_budget_that_says_no_is_named_at_once_and_holds_nothing_else_up() {
     .await;
 }
 
-/// Puts certificates where the operator looks for those that it made earlier.
-async fn keep(shop: &Shop, made: &Certificates) {
+/// Stores certificates in the secret of the operator.
+async fn store(shop: &Shop, made: &Certificates) {
     let secret: Secret = serde_json::from_value(json!({
         "metadata": { "name": "homeostat-webhook" },
         "stringData": {
@@ -238,20 +238,20 @@ async fn keep(shop: &Shop, made: &Certificates) {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_name_is_replaced() {
+async fn a_certificate_for_another_name_is_renewed() {
     let Some(shop) = Shop::open("renamed").await else { return };
     let names = ["earlier.shop.svc".to_owned()];
-    keep(&shop, &Certificates::make(&names, Timestamp::now(), None).expect("made")).await;
+    store(&shop, &Certificates::make(&names, Timestamp::now(), None).expect("made")).await;
     let listen = format!("127.0.0.1:{}", free_port());
     let arguments = ["--listen", &listen, "--webhook-name", "127.0.0.1"];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let _operator = Operator::start(shop.cluster, &shop.namespace, &config);
-    let note = shop.event("homeostat-webhook", "CertificateReplaced").await;
-    assert!(note.contains("certificate was not that of 127.0.0.1"), "{note}");
+    let note = shop.event("homeostat-webhook", "CertificateRenewed").await;
+    assert!(note.contains("certificate was not valid for 127.0.0.1"), "{note}");
 }
 
 #[tokio::test]
-async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it() {
+async fn an_expired_certificate_is_renewed_before_the_first_pod_needs_it() {
     let Some(shop) = Shop::open("ended").await else { return };
     shop.deployment("checkout", 1).await;
     let port = free_port();
@@ -261,7 +261,7 @@ async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it(
     let long_ago = now - SignedDuration::from_hours(24 * 100);
     let ended = Certificates::make(&names, long_ago, None).expect("made");
     assert!(ended.ends < now.as_second());
-    keep(&shop, &ended).await;
+    store(&shop, &ended).await;
     let mut object = spec("checkout", "Auto");
     let size = json!({ "cpu": "600m", "memory": "300Mi" });
     object["policy"] = json!({ "updateMode": "Initial" });
@@ -273,8 +273,8 @@ async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it(
         ["--listen", &listen, "--webhook-name", "127.0.0.1", "--webhook-configuration", "ended"];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let operator = Operator::start(shop.cluster, &shop.namespace, &config);
-    let note = shop.event("homeostat-webhook", "CertificateReplaced").await;
-    assert!(note.contains("certificate ended at"), "{note}");
+    let note = shop.event("homeostat-webhook", "CertificateRenewed").await;
+    assert!(note.contains("certificate expired at"), "{note}");
     let mut made = 0;
     eventually("a pod to be sized", async || {
         made += 1;
@@ -283,9 +283,9 @@ async fn a_certificate_that_has_ended_is_replaced_before_the_first_pod_needs_it(
         (requests(&shop, &name).await.0 == "600m").then_some(())
     })
     .await;
-    eventually("the end of the certificate in a condition", async || {
+    eventually("the expiry of the certificate in a condition", async || {
         let message = shop.condition("checkout", "Acting", "NotInMode").await;
-        message.contains("the webhook's certificate had ended at").then_some(())
+        message.contains("the webhook's certificate expired at").then_some(())
     })
     .await;
     let ends = operator.metric("homeostat_operator_certificate_expiry_seconds", "");

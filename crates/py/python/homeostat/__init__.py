@@ -1,13 +1,13 @@
 """Learning controllers that keep services inside their latency objectives at the lowest cost.
 
-Worlds: ``gymnasium.make("homeostat/faas-function-v1")`` after ``import homeostat``,
+Worlds: ``gymnasium.make("homeostat/faas-function-v2")`` after ``import homeostat``,
 :func:`parallel_env` for those that many agents share, :func:`worlds` lists all. Learning:
 :func:`train`, :func:`load_policy`, :func:`evaluate`, :func:`compare`, :func:`plot`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import errors
 from ._native import __version__, default_settings
@@ -44,8 +44,9 @@ __all__ = [
 ]
 
 
-def parallel_env(world: str = "faas/fleet-v1", **keywords: Any) -> HomeostatParallelEnv:
-    """A world that many agents share, as a ``pettingzoo.ParallelEnv``."""
+def parallel_env(world: Optional[str] = None, **keywords: Any) -> HomeostatParallelEnv:
+    """An environment that many agents share, as a ``pettingzoo.ParallelEnv``; by default the one
+    that teams are trained in (``faas/fleet-v3``)."""
     from .pettingzoo_env import HomeostatParallelEnv
 
     return HomeostatParallelEnv(world, **keywords)

@@ -27,7 +27,7 @@ class ServerlessEnv:
     container under load, and for reversing the horizontal direction.
 
     There is no end: whoever trains decides how long an episode is and calls ``reset``. Settings of
-    ``faas/course-v1`` are keywords, for example ``load="bursty"``.
+    ``faas/course-v2`` are keywords, for example ``load="bursty"``.
     """
 
     STATE = (
@@ -45,7 +45,7 @@ class ServerlessEnv:
         self, seed: Optional[int] = None, steps: int = NO_END, **settings: Any
     ) -> None:
         given = world_settings({"steps": steps, **settings})
-        self._world = _native.World("faas/course-v1", given)
+        self._world = _native.World("faas/course-v2", given)
         self._next_seed = seed_of(seed)
         if self._next_seed is None:
             self._next_seed = int(np.random.default_rng().integers(2**63))

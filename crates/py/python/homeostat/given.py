@@ -14,13 +14,13 @@ __all__: List[str] = []
 Setting = Tuple[str, Any, str]
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
-# Copies that one process may hold, and lanes that the trainer does.
+# Copies of an environment that one process may hold, as many as the trainer allows.
 MOST_COPIES = 65_536
 
 
 def world_settings(keywords: Dict[str, Any]) -> List[Setting]:
-    """Keywords of a world as settings of its section."""
-    return [(f"faas.{name}", value, name) for name, value in keywords.items()]
+    """Keywords of an environment as settings of its simulator's section."""
+    return [(name, value, name) for name, value in keywords.items()]
 
 
 def whole_number(value: Any) -> Optional[int]:

@@ -53,7 +53,7 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
     """One agent in one world.
 
     Settings of the ``faas/...`` worlds are keywords with the names of the configuration file:
-    ``gymnasium.make("homeostat/faas-function-v1", load="bursty", steps=100)``. ``config`` is such a
+    ``gymnasium.make("homeostat/faas-function-v2", load="bursty", steps=100)``. ``config`` is such a
     file, for example the ``config.toml`` of a run; keywords win over it.
     """
 

@@ -46,7 +46,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
 
     def __init__(
         self,
-        world: str = "faas/fleet-v1",
+        world: Optional[str] = None,
         render_mode: Optional[str] = None,
         config: Optional[AnyPath] = None,
         max_cycles: Optional[int] = None,
@@ -57,7 +57,9 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         if max_cycles is not None:
             if "steps" in settings:
                 raise UsageError("max_cycles and steps are the same setting: give one of them")
-            given.append(("faas.steps", max_cycles, "max_cycles"))
+            given.append(("steps", max_cycles, "max_cycles"))
+        if world is None:
+            world = _native.default_shared_world()
         self._world = _native.SharedWorld(
             text_of(world, "world"), given, optional_file_of(config, "config")
         )

@@ -1,4 +1,4 @@
-"""Every world by an id of Gymnasium: ``faas/function-v1`` is ``homeostat/faas-function-v1``."""
+"""Every world by an id of Gymnasium: ``faas/function-v2`` is ``homeostat/faas-function-v2``."""
 
 from __future__ import annotations
 

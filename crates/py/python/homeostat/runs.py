@@ -30,9 +30,13 @@ __all__ = ["Comparison", "Policy", "Run", "compare", "evaluate", "load_policy", 
 
 PathOrRun = Union[AnyPath, "Run"]
 
-# Sections of the configuration file; Python's names have no hyphens.
-SECTIONS = {"ppo": "ppo", "dqn": "dqn", "ddpg": "ddpg", "reinforce": "reinforce"}
-SECTIONS.update({"q_learning": "q-learning", "simppo": "simppo", "faas": "faas"})
+# Sections of the configuration file, by Python's names for them, which have no hyphens. Settings
+# of [run] are keywords of their own.
+SECTIONS = {
+    section.replace("-", "_"): section
+    for section in _native.setting_sections()
+    if section != "run"
+}
 
 
 def train(

@@ -1,7 +1,8 @@
-"""Worlds of many agents the way PettingZoo's are made.
+"""Environments of many agents the way PettingZoo's are made.
 
-``from homeostat.zoo import faas_fleet_v1`` and then ``faas_fleet_v1.parallel_env(functions=24)``, or
-``faas_fleet_v1.env()`` for agents who act one after the other.
+``from homeostat.zoo import faas_fleet_v3`` and then ``faas_fleet_v3.parallel_env(functions=24)``, or
+``faas_fleet_v3.env()`` for agents who act one after the other. There is one such object for every
+environment that many agents share: ``homeostat.zoo.__all__`` lists them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from pettingzoo.utils.env import AECEnv
 
 from .pettingzoo_env import HomeostatParallelEnv
-
-__all__ = ["faas_chain_v1", "faas_fleet_v1", "faas_fleet_v2", "toy_roll_call_v1"]
+from .registration import worlds
 
 
 class ZooModule:
@@ -23,11 +23,11 @@ class ZooModule:
         self.world = world
 
     def parallel_env(self, **keywords: Any) -> HomeostatParallelEnv:
-        """Everybody acts at once."""
+        """All agents act at once."""
         return HomeostatParallelEnv(self.world, **keywords)
 
     def env(self, **keywords: Any) -> AECEnv[Any, Any, Any]:
-        """One agent acts after the other. It needs to know who may ever come: no churn."""
+        """One agent acts after the other. Every agent must be known beforehand: no churn."""
         return parallel_to_aec(self.parallel_env(**keywords))
 
     raw_env = parallel_env
@@ -36,7 +36,19 @@ class ZooModule:
         return f"<homeostat.zoo {self.world}>"
 
 
-faas_chain_v1 = ZooModule("faas/chain-v1")
-faas_fleet_v1 = ZooModule("faas/fleet-v1")
-faas_fleet_v2 = ZooModule("faas/fleet-v2")
-toy_roll_call_v1 = ZooModule("toy/roll-call-v1")
+_MODULES = {
+    facts.id.replace("/", "_", 1).replace("-", "_"): ZooModule(facts.id)
+    for facts in worlds()
+    if facts.is_shared
+}
+
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> ZooModule:
+    try:
+        return _MODULES[name]
+    except KeyError:
+        raise AttributeError(
+            f"module {__name__!r} has no environment {name!r}: there are {', '.join(__all__)}"
+        ) from None

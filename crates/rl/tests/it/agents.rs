@@ -8,7 +8,7 @@ use homeostat_rl::{
 
 pub(crate) fn ppo() -> PpoConfig {
     PpoConfig {
-        lanes: 4,
+        num_envs: 4,
         steps_per_update: 32,
         epochs: 5,
         minibatch: 32,
@@ -73,14 +73,14 @@ pub(crate) fn reinforce() -> ReinforceConfig {
 /// several lanes, schedules, noise that remembers.
 pub(crate) fn of_every_kind() -> Vec<(&'static str, AlgorithmConfig)> {
     let ppo = PpoConfig {
-        lanes: 2,
+        num_envs: 2,
         steps_per_update: 9,
         minibatch: 5,
         schedule: Schedule::Linear,
         ..ppo()
     };
     let dqn = DqnConfig {
-        lanes: 2,
+        num_envs: 2,
         replay_capacity: 50,
         learning_starts: 10,
         train_every: 3,
@@ -90,7 +90,7 @@ pub(crate) fn of_every_kind() -> Vec<(&'static str, AlgorithmConfig)> {
         ..dqn()
     };
     let ddpg = DdpgConfig {
-        lanes: 2,
+        num_envs: 2,
         replay_capacity: 50,
         learning_starts: 10,
         train_every: 3,
@@ -98,7 +98,7 @@ pub(crate) fn of_every_kind() -> Vec<(&'static str, AlgorithmConfig)> {
         exploration_decay: 1e-3,
         ..ddpg()
     };
-    let q_learning = QLearningConfig { lanes: 2, epsilon_decay_steps: 100, ..q_learning() };
+    let q_learning = QLearningConfig { num_envs: 2, epsilon_decay_steps: 100, ..q_learning() };
     let reinforce = ReinforceConfig { episodes_per_update: 2, ..reinforce() };
     vec![
         ("classic/cartpole-v1", AlgorithmConfig::Ppo(ppo.clone())),

@@ -27,6 +27,7 @@ pub(crate) fn context(spec: &EnvSpec, agent: u32, seed: u64) -> AgentContext {
 /// A world of which nothing but the spaces is known.
 pub(crate) fn spec(observation: Space, action: Space) -> EnvSpec {
     EnvSpec {
+        control: None,
         id: "test/spaces-v1".parse().expect("the id is well-formed"),
         observation,
         action,

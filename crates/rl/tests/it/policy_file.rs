@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::agents;
 use crate::play::{Play, workspace};
 
-const KIND: &str = "homeostat-policy/1";
+const KIND: &str = "homeostat-policy/2";
 
 /// CartPole's observation, as messages spell it.
 const SEEN: &str = "Box([-4.8, -inf, -0.41887903, -inf]..=[4.8, inf, 0.41887903, inf])";
@@ -116,8 +116,8 @@ fn a_header_that_does_not_fit_is_refused() {
         *file.header.pointer_mut(place).expect("the header has it") = value;
         check_refused(&file, &format!("policy file is damaged: {expect}"));
     };
-    check("/brain", Value::Null, "invalid type: null, expected string or map");
-    check("/env", json!(1), "invalid type: integer `1`, expected a string");
+    check("/model", Value::Null, "invalid type: null, expected string or map");
+    check("/provenance/env", json!(1), "invalid type: integer `1`, expected a string");
     check("/action/discrete/n", json!(0), "space is impossible: a choice among nothing");
     check("/observation/box/low", json!([0.0]), "space is impossible: 1 low and 4 high ends");
     check(
@@ -128,43 +128,43 @@ fn a_header_that_does_not_fit_is_refused() {
     check(
         "/observation",
         json!({ "discrete": { "n": 5 } }),
-        "network [4, 32, 2] does not fit Discrete(5) and Discrete(2)",
+        "schemas of 4 features and 1 parts of an action do not fit Discrete(5) and Discrete(2)",
     );
     check(
-        "/brain/stochastic/widths",
+        "/model/stochastic/widths",
         json!([]),
         &format!("network [] does not fit {SEEN} and Discrete(2)"),
     );
     check(
-        "/brain/stochastic/activation",
+        "/model/stochastic/activation",
         json!("sigmoid"),
         "unknown variant `sigmoid`, expected one of `identity`, `relu`, `tanh`",
     );
 }
 
 #[test]
-fn a_brain_that_does_not_suit_the_spaces_is_refused() {
+fn a_model_that_does_not_suit_the_spaces_is_refused() {
     let check = |mut file: StateFile, part: &str, value: Value, expect: &str| {
         file.header[part] = value;
         check_refused(&file, &format!("policy file is damaged: {expect}"));
     };
     check(
         ppo_file(),
-        "brain",
+        "model",
         json!({ "deterministic": { "widths": [4, 32, 2], "activation": "tanh" } }),
-        &format!("a deterministic brain cannot see {SEEN} and answer Discrete(2)"),
+        &format!("a deterministic model cannot read {SEEN} and answer Discrete(2)"),
     );
     check(
         ppo_file(),
-        "brain",
+        "model",
         json!({ "table": { "states": 4, "actions": 2 } }),
-        &format!("a table brain cannot see {SEEN} and answer Discrete(2)"),
+        &format!("a table model cannot read {SEEN} and answer Discrete(2)"),
     );
     check(
         cartpole_file(AlgorithmConfig::Dqn(agents::dqn())),
         "action",
         json!({ "multi-discrete": { "n": [1, 1] } }),
-        &format!("a values brain cannot see {SEEN} and answer MultiDiscrete([1, 1])"),
+        &format!("a values model cannot read {SEEN} and answer MultiDiscrete([1, 1])"),
     );
 }
 
@@ -194,7 +194,7 @@ fn weights_that_are_not_the_networks_are_refused() {
     );
     // More than any machine could hold: refused before memory is asked for.
     check(
-        |file| file.header["brain"]["stochastic"]["widths"] = json!([4, 1u64 << 62, 2]),
+        |file| file.header["model"]["stochastic"]["widths"] = json!([4, 1u64 << 62, 2]),
         "snapshot array `network/0/weight` is 128 f32, expected 18446744073709551615 f32",
     );
 }
@@ -204,7 +204,7 @@ fn another_kind_of_file_is_refused() {
     let kind = "homeostat-checkpoint/1".to_owned();
     check_refused(
         &StateFile { kind, ..ppo_file() },
-        "file is homeostat-checkpoint/1, expected homeostat-policy/1",
+        "file is homeostat-checkpoint/1, expected homeostat-policy/2",
     );
     let error = Policy::from_bytes(b"{}").unwrap_err().to_string();
     assert!(error.starts_with("file is damaged: not a safetensors file"), "{error}");

@@ -120,7 +120,7 @@ impl<Config: Default> Settings<Config> {
 #[test]
 fn ppo_refuses_settings_out_of_range() {
     let ppo = Settings { algorithm: AlgorithmConfig::Ppo };
-    ppo.limited("ppo.lanes", 1 << 16, |config: &mut PpoConfig, count| config.lanes = count);
+    ppo.limited("ppo.num_envs", 1 << 16, |config: &mut PpoConfig, count| config.num_envs = count);
     // The default plays eight lanes.
     ppo.limited("ppo.steps_per_update", 1 << 21, |config, count| config.steps_per_update = count);
     ppo.count("ppo.epochs", |config| config.epochs = 0);
@@ -143,7 +143,7 @@ fn ppo_refuses_settings_out_of_range() {
 #[test]
 fn dqn_refuses_settings_out_of_range() {
     let dqn = Settings { algorithm: AlgorithmConfig::Dqn };
-    dqn.limited("dqn.lanes", 1 << 16, |config: &mut DqnConfig, count| config.lanes = count);
+    dqn.limited("dqn.num_envs", 1 << 16, |config: &mut DqnConfig, count| config.num_envs = count);
     dqn.limited("dqn.replay_capacity", 1 << 30, |config, count| config.replay_capacity = count);
     dqn.count("dqn.train_every", |config| config.train_every = 0);
     dqn.count("dqn.gradient_steps", |config| config.gradient_steps = 0);
@@ -160,7 +160,9 @@ fn dqn_refuses_settings_out_of_range() {
 #[test]
 fn ddpg_refuses_settings_out_of_range() {
     let ddpg = Settings { algorithm: AlgorithmConfig::Ddpg };
-    ddpg.limited("ddpg.lanes", 1 << 16, |config: &mut DdpgConfig, count| config.lanes = count);
+    ddpg.limited("ddpg.num_envs", 1 << 16, |config: &mut DdpgConfig, count| {
+        config.num_envs = count
+    });
     ddpg.limited("ddpg.replay_capacity", 1 << 30, |config, count| config.replay_capacity = count);
     ddpg.count("ddpg.train_every", |config| config.train_every = 0);
     ddpg.count("ddpg.gradient_steps", |config| config.gradient_steps = 0);
@@ -188,8 +190,8 @@ fn ddpg_refuses_settings_out_of_range() {
 #[test]
 fn q_learning_refuses_settings_out_of_range() {
     let q_learning = Settings { algorithm: AlgorithmConfig::QLearning };
-    q_learning.limited("q-learning.lanes", 1 << 16, |config: &mut QLearningConfig, count| {
-        config.lanes = count
+    q_learning.limited("q-learning.num_envs", 1 << 16, |config: &mut QLearningConfig, count| {
+        config.num_envs = count
     });
     q_learning.number("q-learning.learning_rate", UNIT, |c, x| c.learning_rate = x);
     q_learning.number("q-learning.gamma", UNIT, |c, x| c.gamma = x);

@@ -96,7 +96,7 @@ fn a_resumed_run_equals_the_unbroken_one() {
         let what = format!("{:?} on {world}", config.algorithm());
         let mut workspace = workspace();
         let mut unbroken = Play::new(|| make(world), &config, 3, 5);
-        let weights = |play: &Play| decode(&play.learner.policy().to_bytes(), "homeostat-policy/1");
+        let weights = |play: &Play| decode(&play.learner.policy().to_bytes(), "homeostat-policy/2");
         let untaught = weights(&unbroken).unwrap();
         let mut saved = vec![unbroken.snapshot()];
         for _ in 0..ROUNDS {

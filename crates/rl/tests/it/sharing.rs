@@ -11,7 +11,7 @@ const STEPS: usize = 4;
 
 fn agent(lanes: usize, extra: usize) -> Ppo {
     let config = PpoConfig {
-        lanes,
+        num_envs: lanes,
         steps_per_update: STEPS,
         minibatch: 2,
         epochs: 2,

@@ -5,11 +5,13 @@
 //! waits or runs elsewhere goes on to its own end, as it would on a real platform, and nothing
 //! follows it any more.
 
+use std::collections::VecDeque;
+
 use homeostat_core::{SimDuration, SimTime, Slo};
 
 use super::Platform;
 use super::chain_telemetry::{ChainCounters, ChainTotals};
-use super::state::{ALONE, Arrived, FunctionId, StageOf};
+use super::state::{ALONE, Arrived, Draws, FunctionId, Needs, StageOf};
 use crate::chain::{ChainGraph, places};
 use crate::config::ChainSetup;
 use crate::{Error, Result};
@@ -43,7 +45,7 @@ pub(crate) struct Chain {
     pub(crate) free_journeys: Vec<u32>,
     /// CPU time and wait of every stage of every journey, journey after journey. Drawn when the
     /// request arrives, so that they depend on nothing that is done to the platform.
-    pub(crate) needs: Vec<(SimDuration, SimDuration)>,
+    pub(crate) needs: Vec<Needs>,
     pub(crate) window: ChainCounters,
     pub(crate) window_began: SimTime,
     pub(crate) totals: ChainTotals,
@@ -91,7 +93,10 @@ impl Platform {
         };
         for (place, function) in chain.functions.iter().enumerate() {
             let stage = StageOf { chain: number as u32, place: place as u32 };
-            self.functions[*function as usize].stage = Some(stage);
+            let function = &mut self.functions[*function as usize];
+            function.stage = Some(stage);
+            // A stage's requests come with those of its chain, not with a load of its own.
+            function.draws = Draws::OnArrival(VecDeque::new());
         }
         let first = chain.first_entry();
         self.chains.push(chain);
@@ -99,8 +104,7 @@ impl Platform {
         // The load counts its time from here.
         entry.began = self.now;
         entry.source = setup.arrivals;
-        let next = entry.next_arrival();
-        self.arrivals.set_or_clear(first, next);
+        self.arrivals.begin(first, entry);
         Ok(ChainId(number))
     }
 
@@ -182,8 +186,7 @@ impl Platform {
         let needs = &mut chain.needs[journey as usize * stages..][..stages];
         for (need, function) in needs.iter_mut().zip(&chain.functions) {
             let function = &mut self.functions[*function as usize];
-            let cpu = function.profile.draw_cpu(&mut function.rng);
-            *need = (cpu, function.profile.draw_io(&mut function.rng));
+            *need = function.next_needs();
         }
         let entries = self.chains[number].graph.entry_set();
         self.call_stages(number, journey, entries);
@@ -216,11 +219,11 @@ impl Platform {
         for place in places(ready) {
             let chain = &self.chains[number];
             let function = chain.functions[place] as usize;
-            let (cpu, io) = chain.needs[journey as usize * chain.functions.len() + place];
+            let needs = chain.needs[journey as usize * chain.functions.len() + place];
             if self.functions[function].is_gone {
                 self.lose_journey(function, journey);
             } else {
-                self.enter(function, Arrived { at: self.now, cpu, io, journey });
+                self.enter(function, Arrived { at: self.now, needs, journey });
             }
         }
     }
@@ -275,7 +278,7 @@ impl Platform {
         if let Some(stage) = self.functions[function].stage {
             let chain = &mut self.chains[stage.chain as usize];
             chain.is_broken = true;
-            self.arrivals.clear(chain.first_entry());
+            self.arrivals.end(chain.first_entry());
         }
     }
 }

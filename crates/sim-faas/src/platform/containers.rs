@@ -1,11 +1,11 @@
 //! The life of a container: it is placed where memory is, created, loads its code, serves,
 //! and goes.
 
-use homeostat_core::Bytes;
+use homeostat_core::{Bytes, SimTime};
 use homeostat_des::ClassId;
 
 use super::Platform;
-use super::state::{Container, Event, Job, Phase};
+use super::state::{Container, ContainerTimes, Event, FunctionTrace, Job, NOTHING, Phase};
 use crate::config::Scaling;
 use crate::{Error, Result};
 
@@ -20,30 +20,32 @@ impl Platform {
         while self.functions[number].containers.len() > wanted {
             self.drop_one(number);
         }
-        self.count_homeless(number);
+        self.count_pending(number);
     }
 
-    /// Counts the containers of a function that are wanted and have no room.
-    pub(super) fn count_homeless(&mut self, number: usize) {
+    pub(super) fn count_pending(&mut self, number: usize) {
+        self.note_shortage(number);
         let function = &mut self.functions[number];
-        let homeless = function.wanted.replicas.saturating_sub(function.containers.len() as u32);
-        self.homeless = self.homeless - function.homeless + homeless;
-        function.homeless = homeless;
+        let pending = function.shortage();
+        self.pending = self.pending - function.pending + pending;
+        function.pending = pending;
+    }
+
+    /// Keeps the list of functions that have fewer containers than are wanted.
+    fn note_shortage(&mut self, number: usize) {
+        if self.functions[number].shortage() > 0 {
+            self.short_functions.insert(number as u32);
+        } else if !self.short_functions.is_empty() {
+            self.short_functions.remove(&(number as u32));
+        }
     }
 
     /// Puts a container on the node with the most free memory, or nowhere.
     pub(super) fn place(&mut self, number: usize) -> Option<u32> {
         let needed = self.functions[number].reserved;
-        let (mut best, mut most) = (None, Bytes::ZERO);
-        for (node, state) in self.nodes.iter().enumerate() {
-            let free = state.free();
-            if state.is_up && free >= needed && (best.is_none() || free > most) {
-                (best, most) = (Some(node), free);
-            }
-        }
-        let node = best?;
+        let node = self.placement.find(needed)?;
         self.count_time(number);
-        self.nodes[node].reserved += needed;
+        self.set_reserved(node, self.nodes[node].reserved + needed);
         let epoch = |place: &Container| place.epoch;
         let free = self.free_containers.pop();
         let fresh = Container {
@@ -51,21 +53,23 @@ impl Platform {
             node: node as u32,
             class: None,
             epoch: free.map_or(0, |place| epoch(&self.containers[place as usize])),
-            phase: Phase::Creating,
+            first_request: NOTHING,
             in_service: 0,
+            phase: Phase::Creating,
             is_draining: false,
             is_watched: false,
             has_served: false,
-            created: self.now,
-            idle_since: self.now,
         };
+        let times = ContainerTimes { created: self.now, idle_since: self.now };
         let container = match free {
             Some(place) => {
                 self.containers[place as usize] = fresh;
+                self.container_times[place as usize] = times;
                 place
             }
             None => {
                 self.containers.push(fresh);
+                self.container_times.push(times);
                 (self.containers.len() - 1) as u32
             }
         };
@@ -81,7 +85,8 @@ impl Platform {
         let number = function as usize;
         self.functions[number].window.cold_starts += 1;
         let timings = self.config.timings;
-        let has_image = self.nodes[node as usize].images.get(number) == Some(&true);
+        let trace = self.nodes[node as usize].traces.get(&function);
+        let has_image = trace.is_some_and(|trace| trace.has_image);
         let timing = if has_image { timings.start_warm } else { timings.start_cold };
         let at = self.now + timing.draw(&mut self.rng);
         self.events.schedule(at, Event::Created { container, epoch });
@@ -102,15 +107,9 @@ impl Platform {
     /// Gives a function its class on a node.
     fn enroll(&mut self, number: usize, node: usize) -> ClassId {
         let state = &mut self.nodes[node];
-        if state.classes.len() <= number {
-            state.classes.resize(number + 1, None);
-        }
-        if state.images.len() <= number {
-            state.images.resize(number + 1, false);
-        }
-        state.images[number] = true;
-        if let Some(class) = state.classes[number] {
-            return class;
+        if let Some(trace) = state.traces.get_mut(&(number as u32)) {
+            trace.has_image = true;
+            return trace.class;
         }
         let function = &mut self.functions[number];
         let slots = f64::from(self.config.slots);
@@ -120,8 +119,8 @@ impl Platform {
             .processor
             .add_class_of_kind(weight, function.profile.parallelism, kind)
             .expect("weight and parallelism were checked");
-        state.classes[number] = Some(class);
-        function.nodes.push(node as u32);
+        state.traces.insert(number as u32, FunctionTrace { class, has_image: true });
+        function.classes.push((node as u32, class));
         class
     }
 
@@ -133,7 +132,8 @@ impl Platform {
         if state.is_draining {
             return self.remove_container(container);
         }
-        let class = self.enroll(number, node);
+        let class = state.class;
+        let class = class.unwrap_or_else(|| self.enroll(number, node));
         self.containers[container as usize].class = Some(class);
         self.functions[number].idle.push(container);
         self.take_waiting(container);
@@ -144,9 +144,9 @@ impl Platform {
         let millicores = self.functions[number].wanted.cpu.millicores();
         self.functions[number].millicores = millicores;
         let weight = millicores as f64 / f64::from(self.config.slots);
-        for place in 0..self.functions[number].nodes.len() {
-            let node = self.functions[number].nodes[place] as usize;
-            let class = self.nodes[node].class(number);
+        for place in 0..self.functions[number].classes.len() {
+            let (node, class) = self.functions[number].classes[place];
+            let node = node as usize;
             let changed = self.nodes[node].processor.set_weight(self.now, class, weight);
             changed.expect("shares above zero were checked");
             self.watch(node);
@@ -159,11 +159,11 @@ impl Platform {
         let before = self.functions[number].reserved;
         self.functions[number].reserved = memory;
         for node in self.nodes_of_containers(number) {
-            let node = &mut self.nodes[node as usize];
-            node.reserved = node.reserved.saturating_sub(before) + memory;
+            let reserved = self.nodes[node].reserved;
+            self.set_reserved(node, reserved.saturating_sub(before) + memory);
         }
-        if memory < before && self.homeless > 0 {
-            self.house_the_homeless();
+        if memory < before && self.pending > 0 {
+            self.place_pending();
         }
     }
 
@@ -177,7 +177,7 @@ impl Platform {
         let mut nodes = self.nodes_of_containers(number);
         nodes.sort_unstable();
         for together in nodes.chunk_by(|a, b| a == b) {
-            let node = &self.nodes[together[0] as usize];
+            let node = &self.nodes[together[0]];
             let needed = Bytes::new(more.bytes().saturating_mul(together.len() as u64));
             if needed > node.free() {
                 return Err(Error::NoRoom {
@@ -191,16 +191,10 @@ impl Platform {
     }
 
     /// The node of each container of a function, draining ones included.
-    fn nodes_of_containers(&self, number: usize) -> Vec<u32> {
+    pub(super) fn nodes_of_containers(&self, number: usize) -> Vec<usize> {
         let function = &self.functions[number];
-        if function.present as usize == function.containers.len() {
-            // A large platform has thousands of others.
-            let own = function.containers.iter();
-            return own.map(|container| self.containers[*container as usize].node).collect();
-        }
-        let is_own =
-            |state: &&Container| state.phase != Phase::Gone && state.function as usize == number;
-        self.containers.iter().filter(is_own).map(|state| state.node).collect()
+        let present = function.containers.iter().chain(&function.draining);
+        present.map(|container| self.containers[*container as usize].node as usize).collect()
     }
 
     /// Removes the container that is missed least: the one idle for longest, else one that
@@ -224,42 +218,48 @@ impl Platform {
         let function = &mut self.functions[number];
         function.containers.retain(|other| *other != container);
         function.idle.retain(|other| *other != container);
+        function.draining.push(container);
         self.containers[container as usize].is_draining = true;
     }
 
     /// Takes a container away, with whatever it still does.
     pub(super) fn remove_container(&mut self, container: u32) {
-        let Container { function, node, phase, in_service, .. } =
+        let Container { function, node, class, phase, in_service, is_draining, .. } =
             self.containers[container as usize];
         let (number, node) = (function as usize, node as usize);
         self.count_time(number);
         if in_service > 0 {
             self.lose_requests(container);
         }
-        if phase == Phase::Starting {
-            let class = self.nodes[node].class(number);
+        if let Some(class) = class.filter(|_| phase == Phase::Starting) {
             self.nodes[node].processor.remove(self.now, class, |job| *job == Job::Start(container));
             self.watch(node);
         }
         let function = &mut self.functions[number];
-        function.containers.retain(|other| *other != container);
-        function.idle.retain(|other| *other != container);
+        if is_draining {
+            function.draining.retain(|other| *other != container);
+        } else {
+            function.containers.retain(|other| *other != container);
+            function.idle.retain(|other| *other != container);
+        }
         function.present -= 1;
-        self.nodes[node].reserved = self.nodes[node].reserved.saturating_sub(function.reserved);
+        let reserved = self.nodes[node].reserved.saturating_sub(function.reserved);
+        self.set_reserved(node, reserved);
+        self.note_shortage(number);
         let state = &mut self.containers[container as usize];
         state.phase = Phase::Gone;
         state.epoch = state.epoch.wrapping_add(1);
         self.free_containers.push(container);
-        if self.homeless > 0 {
-            self.house_the_homeless();
+        if self.pending > 0 {
+            self.place_pending();
         }
     }
 
     /// Requests in a container that ends are lost.
     fn lose_requests(&mut self, container: u32) {
-        let number = self.containers[container as usize].function as usize;
-        let node = self.containers[container as usize].node as usize;
-        let class = self.nodes[node].class(number);
+        let Container { function, node, class, .. } = self.containers[container as usize];
+        let (number, node) = (function as usize, node as usize);
+        let class = class.expect("a container that serves has loaded its code");
         let requests = &self.requests;
         let is_inside = |job: &Job| match job {
             Job::Request(request) => requests[*request as usize].container == container,
@@ -267,9 +267,7 @@ impl Platform {
         };
         self.nodes[node].processor.remove(self.now, class, is_inside);
         self.watch(node);
-        let is_inside = |request: &u32| self.requests[*request as usize].container == container;
-        let lost: Vec<u32> =
-            self.functions[number].in_service.iter().copied().filter(is_inside).collect();
+        let lost: Vec<u32> = self.containers[container as usize].requests(&self.requests).collect();
         for request in lost {
             self.forget(request, number);
             self.count_failure(number, self.requests[request as usize].journey);
@@ -303,13 +301,12 @@ impl Platform {
         }
     }
 
-    /// Tries to place containers that found no room.
-    pub(super) fn house_the_homeless(&mut self) {
-        for number in 0..self.functions.len() {
-            let function = &self.functions[number];
-            if (function.containers.len() as u32) < function.wanted.replicas {
-                self.match_wanted(number);
-            }
+    /// Tries again to place the containers that found no room.
+    pub(super) fn place_pending(&mut self) {
+        let mut next = 0;
+        while let Some(number) = self.short_functions.range(next..).next().copied() {
+            self.match_wanted(number as usize);
+            next = number + 1;
         }
     }
 
@@ -319,14 +316,21 @@ impl Platform {
         containers.filter(|place| self.containers[**place as usize].phase != Phase::Ready).count()
     }
 
-    /// Sees to it that an idle container ends after its keep-alive.
-    pub(super) fn watch_idle(&mut self, container: u32) {
-        let state = &self.containers[container as usize];
-        let Some(keep_alive) = self.keep_alive(state.function as usize) else { return };
+    /// A container begins to be idle, and ends after its keep-alive, if it has one.
+    pub(super) fn rest(&mut self, container: u32) {
+        let function = &self.functions[self.containers[container as usize].function as usize];
+        if let Scaling::OnDemand { keep_alive, .. } = function.scaling {
+            self.container_times[container as usize].idle_since = self.now;
+            self.watch_idle(container, self.now + keep_alive);
+        }
+    }
+
+    fn watch_idle(&mut self, container: u32, until: SimTime) {
+        let state = &mut self.containers[container as usize];
         if !state.is_watched {
-            let (at, epoch) = (state.idle_since + keep_alive, state.epoch);
-            self.containers[container as usize].is_watched = true;
-            self.events.schedule(at, Event::KeepAlive { container, epoch });
+            state.is_watched = true;
+            let epoch = state.epoch;
+            self.events.schedule(until, Event::KeepAlive { container, epoch });
         }
     }
 
@@ -334,17 +338,17 @@ impl Platform {
         let state = &mut self.containers[container as usize];
         state.is_watched = false;
         let number = state.function as usize;
-        let (is_busy, idle_since) = (state.in_service > 0, state.idle_since);
         let Scaling::OnDemand { keep_alive, .. } = self.functions[number].scaling else { return };
-        if is_busy {
+        if state.in_service > 0 {
             // It is watched again when it rests.
             return;
         }
-        if self.now >= idle_since + keep_alive {
+        let until = self.container_times[container as usize].idle_since + keep_alive;
+        if self.now >= until {
             self.functions[number].wanted.replicas -= 1;
             self.remove_container(container);
         } else {
-            self.watch_idle(container);
+            self.watch_idle(container, until);
         }
     }
 }

@@ -1,29 +1,33 @@
 //! The platform: what runs, what happens next, and the knobs.
 
+mod arrivals;
 mod chain_telemetry;
 mod chains;
 mod containers;
 mod persist;
+mod placement;
 mod requests;
 mod state;
 mod telemetry;
 mod view;
 
 use homeostat_core::{Bytes, SeedTree, SimDuration, SimTime, Slo, Stream};
-use homeostat_decide::Allocation;
+use homeostat_decide::{Allocation, Decision};
 use homeostat_des::{EventQueue, SharedProcessor, Timers};
 
+use arrivals::{ArrivalSchedule, NEVER};
 pub use chain_telemetry::{ChainTotals, ChainWindow};
 use chains::Chain;
 pub use chains::ChainId;
-use state::{Container, Counters, Event, Function, Node, Request};
+use placement::Placement;
+use state::{Container, ContainerTimes, Counters, Draws, Event, Function, Node, Request};
 pub use state::{FunctionId, Totals};
 pub use telemetry::Window;
 pub(crate) use view::{ContainerState, ContainerView, NodeView};
 
-use crate::config::{FunctionSetup, PlatformConfig, Scaling};
+use crate::config::{FunctionSetup, PlatformConfig};
 use crate::{Error, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A running platform.
 #[derive(Debug, Clone)]
@@ -33,21 +37,24 @@ pub struct Platform {
     rng: Stream,
     now: SimTime,
     nodes: Vec<Node>,
+    placement: Placement,
     /// Memory of the largest node.
     largest: Bytes,
     functions: Vec<Function>,
     chains: Vec<Chain>,
     containers: Vec<Container>,
+    container_times: Vec<ContainerTimes>,
     free_containers: Vec<u32>,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    /// Next request of each function.
-    arrivals: Timers,
+    arrivals: ArrivalSchedule,
     /// Next finish of each node.
     finishes: Timers,
     events: EventQueue<Event>,
-    /// Containers that are wanted and have no room.
-    homeless: u32,
+    /// Containers of all functions that are wanted and have no room.
+    pending: u32,
+    /// The functions that have fewer containers than are wanted.
+    short_functions: BTreeSet<u32>,
 }
 
 impl Platform {
@@ -58,16 +65,19 @@ impl Platform {
             let mut processor = SharedProcessor::new(node.cores)?;
             processor.set_strains(SimTime::ZERO, config.contention.strains())?;
             Ok(Node {
+                processor,
                 memory: node.memory,
                 reserved: Bytes::ZERO,
                 is_up: true,
-                processor,
-                classes: Vec::new(),
-                images: Vec::new(),
+                traces: BTreeMap::new(),
             })
         };
+        let nodes = config.nodes.iter().map(node).collect::<Result<Vec<_>>>()?;
+        let mut placement = Placement::default();
+        nodes.iter().enumerate().for_each(|(number, node)| placement.update(number, node));
         Ok(Self {
-            nodes: config.nodes.iter().map(node).collect::<Result<_>>()?,
+            nodes,
+            placement,
             largest: config.nodes.iter().map(|node| node.memory).max().unwrap_or(Bytes::ZERO),
             config,
             seeds: seeds.clone(),
@@ -76,13 +86,15 @@ impl Platform {
             functions: Vec::new(),
             chains: Vec::new(),
             containers: Vec::new(),
+            container_times: Vec::new(),
             free_containers: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            arrivals: Timers::default(),
+            arrivals: ArrivalSchedule::default(),
             finishes: Timers::default(),
             events: EventQueue::default(),
-            homeless: 0,
+            pending: 0,
+            short_functions: BTreeSet::new(),
         })
     }
 
@@ -93,6 +105,9 @@ impl Platform {
         let seeds = self.seeds.child(&format!("function/{number}"));
         let mut function = Function {
             rng: seeds.stream("requests"),
+            draws: Draws::Ahead,
+            touched_memory: setup.profile.memory,
+            least_memory: setup.profile.least_memory(),
             profile: setup.profile,
             slo: setup.slo,
             isolated_latency: setup.isolated_latency,
@@ -106,27 +121,27 @@ impl Platform {
             memory_limit: setup.allocation.memory,
             millicores: setup.allocation.cpu.millicores(),
             containers: Vec::new(),
+            draining: Vec::new(),
             present: 0,
             idle: Vec::new(),
             waiting: VecDeque::new(),
-            in_service: Vec::new(),
-            homeless: 0,
-            nodes: Vec::new(),
+            in_service: 0,
+            pending: 0,
+            classes: Vec::new(),
             window: Counters::default(),
             window_began: self.now,
             cpu_at_window: 0.0,
             totals: Totals::default(),
             counted_until: self.now,
         };
-        let first = function.next_arrival();
+        self.arrivals.begin(number, &mut function);
         self.functions.push(function);
-        self.arrivals.set_or_clear(number, first);
         for _ in 0..setup.allocation.replicas {
             if let Some(container) = self.place(number) {
                 self.become_ready(container);
             }
         }
-        self.count_homeless(number);
+        self.count_pending(number);
         self.functions[number].window = Counters::default();
         Ok(FunctionId(number))
     }
@@ -143,7 +158,7 @@ impl Platform {
         for lost in std::mem::take(&mut function.waiting) {
             self.count_failure(id.0, lost.journey);
         }
-        self.arrivals.clear(id.0);
+        self.arrivals.end(id.0);
         self.break_chain(id.0);
         self.match_wanted(id.0);
         Ok(())
@@ -151,10 +166,16 @@ impl Platform {
 
     /// Runs until `end`.
     pub fn run_until(&mut self, end: SimTime) {
-        const NEVER: SimTime = SimTime::from_nanos(u64::MAX);
         loop {
             let (finish, node) = self.finishes.first().unwrap_or((NEVER, 0));
-            let (arrival, function) = self.arrivals.first().unwrap_or((NEVER, 0));
+            let arrival = match self.arrivals.next_time() {
+                Some(arrival) => arrival,
+                None if self.arrivals.is_short_of(end) => {
+                    self.arrivals.draw_stretch(&mut self.functions);
+                    continue;
+                }
+                None => NEVER,
+            };
             let event = self.events.next_time().unwrap_or(NEVER);
             let next = finish.min(event).min(arrival);
             if next > end || next == NEVER {
@@ -168,7 +189,7 @@ impl Platform {
                 let (_, event) = self.events.pop().expect("it was next");
                 self.on_event(event);
             } else {
-                self.on_arrival(function);
+                self.on_arrival();
             }
         }
         self.now = self.now.max(end);
@@ -215,9 +236,25 @@ impl Platform {
         &self.config
     }
 
-    /// Gives a function another allocation. Shares and limits take a moment to act, containers
-    /// their time to start; containers without room start when there is room.
-    pub fn set_allocation(&mut self, id: FunctionId, wanted: Allocation) -> Result<()> {
+    /// Carries a decision out as far as there is room: all of it, or everything but the memory
+    /// limit. Shares and limits take a moment to act, containers their time to start; containers
+    /// without room start when there is room. Returns what the function has then, without the
+    /// containers that wait for room.
+    pub fn apply(&mut self, id: FunctionId, decision: &Decision) -> Result<Allocation> {
+        let wanted = *decision.applied();
+        match self.set_allocation(id, wanted) {
+            Err(Error::NoRoom { .. } | Error::LargerThanAnyNode { .. }) => {
+                let memory = self.allocation(id).memory;
+                self.set_allocation(id, Allocation { memory, ..wanted })?;
+            }
+            other => other?,
+        }
+        let function = &self.functions[id.0];
+        let replicas = function.wanted.replicas.saturating_sub(function.pending);
+        Ok(Allocation { replicas, ..function.wanted })
+    }
+
+    fn set_allocation(&mut self, id: FunctionId, wanted: Allocation) -> Result<()> {
         self.require(id)?;
         self.require_possible(&self.functions[id.0].profile.name, wanted)?;
         self.require_room_to_grow(id.0, wanted.memory)?;
@@ -237,33 +274,10 @@ impl Platform {
         Ok(())
     }
 
-    /// Gives a function as much of a wish as there is room for: all of it, or everything but
-    /// the memory limit. Returns what it has then.
-    pub fn grant(&mut self, id: FunctionId, wanted: Allocation) -> Result<Allocation> {
-        match self.set_allocation(id, wanted) {
-            Err(Error::NoRoom { .. } | Error::LargerThanAnyNode { .. }) => {
-                let memory = self.allocation(id).memory;
-                self.set_allocation(id, Allocation { memory, ..wanted })?;
-            }
-            other => other?,
-        }
-        Ok(self.allocation(id))
-    }
-
-    /// Whether one more container of a function would find room now.
-    pub fn has_room(&self, id: FunctionId) -> bool {
-        let needed = self.functions[id.0].reserved;
-        self.nodes.iter().any(|node| node.free() >= needed)
-    }
-
-    /// Whether the limit of a function's containers could be this now.
-    pub fn has_room_for_memory(&self, id: FunctionId, memory: Bytes) -> bool {
-        self.require_room_to_grow(id.0, memory).is_ok()
-    }
-
     /// A request from outside, beside those of the function's own load.
     pub fn send(&mut self, id: FunctionId) -> Result<()> {
         self.require(id)?;
+        self.arrivals.stop_drawing_ahead(id.0, &mut self.functions[id.0]);
         self.arrive(id.0);
         Ok(())
     }
@@ -271,8 +285,8 @@ impl Platform {
     /// A node fails: its containers and their requests are lost.
     pub fn fail_node(&mut self, node: usize) -> Result<()> {
         self.require_node(node)?;
-        self.nodes[node].is_up = false;
-        self.nodes[node].images.clear();
+        self.set_up(node, false);
+        self.nodes[node].traces.values_mut().for_each(|trace| trace.has_image = false);
         for container in 0..self.containers.len() as u32 {
             let state = &self.containers[container as usize];
             if state.node as usize == node && state.phase != state::Phase::Gone {
@@ -287,8 +301,8 @@ impl Platform {
     /// A failed node is back, empty and without images.
     pub fn restore_node(&mut self, node: usize) -> Result<()> {
         self.require_node(node)?;
-        self.nodes[node].is_up = true;
-        self.house_the_homeless();
+        self.set_up(node, true);
+        self.place_pending();
         Ok(())
     }
 
@@ -357,15 +371,19 @@ impl Platform {
         }
     }
 
+    fn set_up(&mut self, node: usize, is_up: bool) {
+        self.nodes[node].is_up = is_up;
+        self.placement.update(node, &self.nodes[node]);
+    }
+
+    /// Sets memory of a node aside for its containers.
+    fn set_reserved(&mut self, node: usize, reserved: Bytes) {
+        self.nodes[node].reserved = reserved;
+        self.placement.update(node, &self.nodes[node]);
+    }
+
     /// Puts a node's next finish on the list.
     fn watch(&mut self, node: usize) {
         self.finishes.set_or_clear(node, self.nodes[node].processor.next_finish());
-    }
-
-    fn keep_alive(&self, function: usize) -> Option<SimDuration> {
-        match self.functions[function].scaling {
-            Scaling::Managed => None,
-            Scaling::OnDemand { keep_alive, .. } => Some(keep_alive),
-        }
     }
 }

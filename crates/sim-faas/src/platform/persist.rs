@@ -6,44 +6,40 @@
 
 use homeostat_core::{Bytes, Millicores, Persist, Result, SimDuration, SimTime, Snapshot};
 
-use homeostat_des::Histogram;
-
 use super::Platform;
 use super::chain_telemetry::{ChainCounters, ChainTotals};
 use super::chains::{Chain, Journey};
-use super::state::{ALONE, Arrived, Container, Counters, Function, Phase, Request, Totals};
+use super::state::{
+    ALONE, Arrived, Container, ContainerTimes, Counters, Draws, Function, FunctionTrace, Needs,
+    Phase, Request, Totals,
+};
 
 impl Persist for Platform {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.rng.save(&format!("{name}/rng"), out);
         self.events.save(&format!("{name}/events"), out);
-        out.put_u64(&format!("{name}/clock"), [self.now.nanos(), u64::from(self.homeless)]);
+        out.put_u64(&format!("{name}/clock"), [self.now.nanos(), u64::from(self.pending)]);
         for (number, node) in self.nodes.iter().enumerate() {
             let name = format!("{name}/node/{number}");
             out.put_u64(&name, [node.reserved.bytes(), u64::from(node.is_up)]);
-            let class = |class: &Option<homeostat_des::ClassId>| {
-                class.map_or(u64::MAX, |class| class.number() as u64)
-            };
-            out.put_u64(
-                &format!("{name}/classes"),
-                node.classes.iter().map(class).collect::<Vec<_>>(),
-            );
-            let images: Vec<u8> = node.images.iter().map(|image| u8::from(*image)).collect();
-            out.put_u8(&format!("{name}/images"), images);
+            let traces = node.traces.iter().flat_map(|(function, trace)| {
+                [u64::from(*function), trace.class.number() as u64, trace.has_image.into()]
+            });
+            out.put_u64(&format!("{name}/traces"), traces.collect::<Vec<_>>());
             node.processor.save(&format!("{name}/processor"), out);
         }
-        let containers: Vec<u64> = self.containers.iter().flat_map(container_words).collect();
-        out.put_u64(&format!("{name}/containers"), containers);
+        let containers = self.containers.iter().zip(&self.container_times);
+        let words = containers.flat_map(|(state, times)| container_words(state, times));
+        out.put_u64(&format!("{name}/containers"), words.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/containers/free"), wide(&self.free_containers));
         let requests = self.requests.iter().flat_map(|request| {
-            let Request { arrived, io, container, place, epoch, .. } = *request;
-            [arrived.nanos(), io.nanos(), container.into(), place.into(), epoch.into()]
+            let Request { arrived, io, container, next, epoch, .. } = *request;
+            [arrived.nanos(), io.nanos(), container.into(), next.into(), epoch.into()]
         });
         out.put_u64(&format!("{name}/requests"), requests.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/requests/free"), wide(&self.free_requests));
+        self.arrivals.save(&format!("{name}/arrivals"), out);
         for (number, function) in self.functions.iter().enumerate() {
-            let next = self.arrivals.time(number).map_or(u64::MAX, SimTime::nanos);
-            out.put_u64(&format!("{name}/function/{number}/next"), [next]);
             function.save(&format!("{name}/function/{number}"), out);
         }
         // Platforms without chains are saved as before there were any.
@@ -61,23 +57,27 @@ impl Persist for Platform {
         self.events.load(&format!("{name}/events"), from)?;
         let clock = from.u64s(&format!("{name}/clock"), 2)?;
         self.now = SimTime::from_nanos(clock[0]);
-        self.homeless = clock[1] as u32;
+        self.pending = clock[1] as u32;
         for (number, node) in self.nodes.iter_mut().enumerate() {
             let name = format!("{name}/node/{number}");
             let facts = from.u64s(&name, 2)?;
             (node.reserved, node.is_up) = (Bytes::new(facts[0]), facts[1] != 0);
             node.processor.load(&format!("{name}/processor"), from)?;
-            let classes = from.any_u64s(&format!("{name}/classes"))?;
-            node.classes = classes.iter().map(|class| node.processor.class(*class)).collect();
-            let images = from.any_u8s(&format!("{name}/images"))?;
-            node.images = images.iter().map(|image| *image != 0).collect();
+            let traces = from.any_u64s(&format!("{name}/traces"))?.chunks_exact(3);
+            let traces = traces.filter_map(|words| {
+                let class = node.processor.class(words[1])?;
+                Some((words[0] as u32, FunctionTrace { class, has_image: words[2] != 0 }))
+            });
+            node.traces = traces.collect();
+            self.placement.update(number, node);
         }
         let containers = from.any_u64s(&format!("{name}/containers"))?;
-        self.containers = containers.chunks_exact(CONTAINER_WORDS).map(read_container).collect();
+        (self.containers, self.container_times) =
+            containers.chunks_exact(CONTAINER_WORDS).map(read_container).unzip();
         for state in self.containers.iter_mut().filter(|state| state.phase != Phase::Gone) {
-            let classes = self.nodes.get(state.node as usize).map(|node| &node.classes);
-            let class = classes.and_then(|classes| classes.get(state.function as usize));
-            state.class = class.copied().flatten();
+            let traces = self.nodes.get(state.node as usize).map(|node| &node.traces);
+            let trace = traces.and_then(|traces| traces.get(&state.function));
+            state.class = trace.map(|trace| trace.class);
         }
         self.free_containers = narrow(from.any_u64s(&format!("{name}/containers/free"))?);
         let requests = from.any_u64s(&format!("{name}/requests"))?.chunks_exact(5);
@@ -86,17 +86,40 @@ impl Persist for Platform {
                 arrived: SimTime::from_nanos(words[0]),
                 io: SimDuration::from_nanos(words[1]),
                 container: words[2] as u32,
-                place: words[3] as u32,
+                next: words[3] as u32,
                 epoch: words[4] as u32,
                 journey: ALONE,
             })
             .collect();
         self.free_requests = narrow(from.any_u64s(&format!("{name}/requests/free"))?);
+        self.arrivals.load(&format!("{name}/arrivals"), from)?;
+        self.short_functions.clear();
         for (number, function) in self.functions.iter_mut().enumerate() {
-            let next = from.u64s(&format!("{name}/function/{number}/next"), 1)?[0];
-            let next = (next != u64::MAX).then_some(SimTime::from_nanos(next));
-            self.arrivals.set_or_clear(number, next);
-            function.load(&format!("{name}/function/{number}"), from)?;
+            let name = format!("{name}/function/{number}");
+            function.load(&name, from)?;
+            let nodes = narrow(from.any_u64s(&format!("{name}/nodes"))?);
+            let classes = nodes.into_iter().filter_map(|node| {
+                let trace = self.nodes.get(node as usize)?.traces.get(&(number as u32))?;
+                Some((node, trace.class))
+            });
+            function.classes = classes.collect();
+            if function.shortage() > 0 {
+                self.short_functions.insert(number as u32);
+            }
+            // Counted below, with its containers.
+            function.in_service = 0;
+            function.draining.clear();
+        }
+        for (number, state) in self.containers.iter().enumerate() {
+            if state.phase == Phase::Gone {
+                continue;
+            }
+            if let Some(function) = self.functions.get_mut(state.function as usize) {
+                function.in_service += state.in_service;
+                if state.is_draining {
+                    function.draining.push(number as u32);
+                }
+            }
         }
         if !self.chains.is_empty() {
             let journeys = from.u64s(&format!("{name}/requests/journeys"), self.requests.len())?;
@@ -130,14 +153,15 @@ impl Persist for Function {
             self.memory_limit.bytes(),
             self.millicores,
             u64::from(self.present),
-            u64::from(self.homeless),
+            u64::from(self.pending),
             self.window_began.nanos(),
             self.counted_until.nanos(),
+            u64::from(self.draws == Draws::Ahead),
         ];
         out.put_u64(name, facts);
         out.put_f64(&format!("{name}/cpu"), [self.cpu_at_window]);
         let words = |arrived: &Arrived| {
-            let Arrived { at, cpu, io, .. } = arrived;
+            let Arrived { at, needs: Needs { cpu, io }, .. } = arrived;
             [at.nanos(), cpu.nanos(), io.nanos()]
         };
         let waiting: Vec<u64> = self.waiting.iter().flat_map(words).collect();
@@ -148,8 +172,13 @@ impl Persist for Function {
         }
         out.put_u64(&format!("{name}/containers"), wide(&self.containers));
         out.put_u64(&format!("{name}/idle"), wide(&self.idle));
-        out.put_u64(&format!("{name}/in_service"), wide(&self.in_service));
-        out.put_u64(&format!("{name}/nodes"), wide(&self.nodes));
+        let nodes: Vec<u32> = self.classes.iter().map(|(node, _)| *node).collect();
+        out.put_u64(&format!("{name}/nodes"), wide(&nodes));
+        let drawn: &[Needs] = match &self.draws {
+            Draws::Ahead => &[],
+            Draws::OnArrival(drawn) => &drawn.iter().copied().collect::<Vec<_>>(),
+        };
+        out.put_u64(&format!("{name}/drawn"), needs_words(drawn));
         self.window.save(&format!("{name}/window"), out);
         self.totals.save(&format!("{name}/totals"), out);
     }
@@ -159,7 +188,7 @@ impl Persist for Function {
         if let Some(source) = &mut self.source {
             source.load(&format!("{name}/source"), from)?;
         }
-        let facts = from.u64s(name, 12)?;
+        let facts = from.u64s(name, 13)?;
         self.began = SimTime::from_nanos(facts[0]);
         self.is_gone = facts[1] != 0;
         self.wanted.replicas = facts[2] as u32;
@@ -169,7 +198,7 @@ impl Persist for Function {
         self.memory_limit = Bytes::new(facts[6]);
         self.millicores = facts[7];
         self.present = facts[8] as u32;
-        self.homeless = facts[9] as u32;
+        self.pending = facts[9] as u32;
         self.window_began = SimTime::from_nanos(facts[10]);
         self.counted_until = SimTime::from_nanos(facts[11]);
         self.cpu_at_window = from.f64s(&format!("{name}/cpu"), 1)?[0];
@@ -178,8 +207,7 @@ impl Persist for Function {
             .chunks_exact(3)
             .map(|words| Arrived {
                 at: SimTime::from_nanos(words[0]),
-                cpu: SimDuration::from_nanos(words[1]),
-                io: SimDuration::from_nanos(words[2]),
+                needs: read_needs(&words[1..]),
                 journey: ALONE,
             })
             .collect();
@@ -191,8 +219,8 @@ impl Persist for Function {
         }
         self.containers = narrow(from.any_u64s(&format!("{name}/containers"))?);
         self.idle = narrow(from.any_u64s(&format!("{name}/idle"))?);
-        self.in_service = narrow(from.any_u64s(&format!("{name}/in_service"))?);
-        self.nodes = narrow(from.any_u64s(&format!("{name}/nodes"))?);
+        let drawn = from.any_u64s(&format!("{name}/drawn"))?.chunks_exact(2).map(read_needs);
+        self.draws = if facts[12] != 0 { Draws::Ahead } else { Draws::OnArrival(drawn.collect()) };
         self.window.load(&format!("{name}/window"), from)?;
         self.totals.load(&format!("{name}/totals"), from)
     }
@@ -207,8 +235,7 @@ impl Persist for Chain {
         });
         out.put_u64(&format!("{name}/journeys"), journeys.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/journeys/free"), wide(&self.free_journeys));
-        let needs = self.needs.iter().flat_map(|(cpu, io)| [cpu.nanos(), io.nanos()]);
-        out.put_u64(&format!("{name}/needs"), needs.collect::<Vec<_>>());
+        out.put_u64(&format!("{name}/needs"), needs_words(&self.needs));
         let ChainCounters { arrived, completed, missed, lost, latency } = &self.window;
         out.put_u64(&format!("{name}/window"), [*arrived, *completed, *missed, *lost]);
         latency.save(&format!("{name}/window/latency"), out);
@@ -234,8 +261,7 @@ impl Persist for Chain {
         self.free_journeys = narrow(from.any_u64s(&format!("{name}/journeys/free"))?);
         let needs = 2 * self.journeys.len() * self.functions.len();
         let needs = from.u64s(&format!("{name}/needs"), needs)?.chunks_exact(2);
-        let duration = SimDuration::from_nanos;
-        self.needs = needs.map(|words| (duration(words[0]), duration(words[1]))).collect();
+        self.needs = needs.map(read_needs).collect();
         let counts = from.u64s(&format!("{name}/window"), 4)?;
         let window = &mut self.window;
         [window.arrived, window.completed, window.missed, window.lost] =
@@ -303,7 +329,7 @@ fn save_figures(
     name: &str,
     counts: [u64; 7],
     sums: [f64; 3],
-    latency: &Histogram,
+    latency: &impl Persist,
     out: &mut Snapshot,
 ) {
     out.put_u64(&format!("{name}/counts"), counts);
@@ -313,7 +339,7 @@ fn save_figures(
 
 fn load_figures(
     name: &str,
-    latency: &mut Histogram,
+    latency: &mut impl Persist,
     from: &Snapshot,
 ) -> Result<([u64; 7], [f64; 3])> {
     latency.load(&format!("{name}/latency"), from)?;
@@ -322,9 +348,18 @@ fn load_figures(
     Ok((counts, sums))
 }
 
-const CONTAINER_WORDS: usize = 7;
+fn needs_words(needs: &[Needs]) -> Vec<u64> {
+    needs.iter().flat_map(|needs| [needs.cpu.nanos(), needs.io.nanos()]).collect()
+}
 
-fn container_words(state: &Container) -> [u64; CONTAINER_WORDS] {
+fn read_needs(words: &[u64]) -> Needs {
+    let [cpu, io] = [words[0], words[1]].map(SimDuration::from_nanos);
+    Needs { cpu, io }
+}
+
+const CONTAINER_WORDS: usize = 8;
+
+fn container_words(state: &Container, times: &ContainerTimes) -> [u64; CONTAINER_WORDS] {
     let phase = match state.phase {
         Phase::Gone => 0,
         Phase::Creating => 1,
@@ -339,14 +374,15 @@ fn container_words(state: &Container) -> [u64; CONTAINER_WORDS] {
         phase,
         state.in_service.into(),
         flags,
-        state.created.nanos(),
-        state.idle_since.nanos(),
+        times.created.nanos(),
+        times.idle_since.nanos(),
+        state.first_request.into(),
     ]
 }
 
-fn read_container(words: &[u64]) -> Container {
+fn read_container(words: &[u64]) -> (Container, ContainerTimes) {
     let flag = |bit: u32| words[4] >> bit & 1 == 1;
-    Container {
+    let state = Container {
         function: (words[0] >> 32) as u32,
         node: words[0] as u32,
         class: None,
@@ -357,13 +393,14 @@ fn read_container(words: &[u64]) -> Container {
             2 => Phase::Starting,
             _ => Phase::Ready,
         },
+        first_request: words[7] as u32,
         in_service: words[3] as u32,
         is_draining: flag(0),
         is_watched: flag(1),
         has_served: flag(2),
-        created: SimTime::from_nanos(words[5]),
-        idle_since: SimTime::from_nanos(words[6]),
-    }
+    };
+    let [created, idle_since] = [words[5], words[6]].map(SimTime::from_nanos);
+    (state, ContainerTimes { created, idle_since })
 }
 
 fn wide(numbers: &[u32]) -> Vec<u64> {

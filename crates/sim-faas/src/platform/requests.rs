@@ -4,13 +4,21 @@
 use homeostat_core::SimDuration;
 
 use super::Platform;
-use super::state::{ALONE, Arrived, Event, Job, Phase, Request};
+use super::state::{ALONE, Arrived, Event, Job, Needs, Phase, Request};
 use crate::config::Scaling;
 
 impl Platform {
-    pub(super) fn on_arrival(&mut self, number: usize) {
-        let next = self.functions[number].next_arrival();
-        self.arrivals.set_or_clear(number, next);
+    pub(super) fn on_arrival(&mut self) {
+        let arrival = self.arrivals.pop().expect("the next arrival is drawn");
+        let number = arrival.function as usize;
+        match arrival.needs() {
+            Some(needs) => self.enter(number, Arrived { at: self.now, needs, journey: ALONE }),
+            None => self.on_undrawn_arrival(number),
+        }
+    }
+
+    #[cold]
+    fn on_undrawn_arrival(&mut self, number: usize) {
         match self.functions[number].stage {
             None => self.arrive(number),
             // Stages have no load of their own: this is the chain's.
@@ -19,14 +27,8 @@ impl Platform {
     }
 
     pub(super) fn arrive(&mut self, number: usize) {
-        let function = &mut self.functions[number];
-        let arrived = Arrived {
-            at: self.now,
-            cpu: function.profile.draw_cpu(&mut function.rng),
-            io: function.profile.draw_io(&mut function.rng),
-            journey: ALONE,
-        };
-        self.enter(number, arrived);
+        let needs = self.functions[number].next_needs();
+        self.enter(number, Arrived { at: self.now, needs, journey: ALONE });
     }
 
     /// A request goes to a container or waits for one.
@@ -73,12 +75,12 @@ impl Platform {
             let top = function.idle.pop();
             debug_assert_eq!(top, Some(container), "the container on top serves");
         }
-        if function.memory_limit < function.profile.least_memory() {
+        if function.memory_limit < function.least_memory {
             return self.run_out_of_memory(container, arrived.journey);
         }
-        let place = function.in_service.len() as u32;
-        let Arrived { at: arrived, cpu, io, journey } = arrived;
-        let fresh = Request { arrived, io, container, place, journey, epoch: 0 };
+        let Arrived { at: arrived, needs: Needs { cpu, io }, journey } = arrived;
+        let next = place.first_request;
+        let fresh = Request { arrived, io, container, next, journey, epoch: 0 };
         let request = match self.free_requests.pop() {
             Some(request) => {
                 let epoch = self.requests[request as usize].epoch;
@@ -90,7 +92,8 @@ impl Platform {
                 (self.requests.len() - 1) as u32
             }
         };
-        function.in_service.push(request);
+        self.containers[container as usize].first_request = request;
+        function.in_service += 1;
         self.nodes[node].processor.start(self.now, class, cpu, Job::Request(request));
         self.watch(node);
     }
@@ -111,7 +114,7 @@ impl Platform {
         let Request { container, epoch, io, .. } = self.requests[request as usize];
         let function = &self.functions[self.containers[container as usize].function as usize];
         let mut wait = io;
-        let (needed, limit) = (function.profile.memory, function.memory_limit);
+        let (needed, limit) = (function.touched_memory, function.memory_limit);
         if limit < needed {
             let missing = needed.bytes() as f64 / limit.bytes().max(1) as f64 - 1.0;
             let time = (function.profile.cpu + function.profile.io).nanos() as f64;
@@ -145,13 +148,19 @@ impl Platform {
     pub(super) fn forget(&mut self, request: u32, number: usize) {
         let state = &mut self.requests[request as usize];
         state.epoch = state.epoch.wrapping_add(1);
-        let place = state.place;
+        let Request { container, next, .. } = *state;
         self.free_requests.push(request);
-        let in_service = &mut self.functions[number].in_service;
-        in_service.swap_remove(place as usize);
-        if let Some(moved) = in_service.get(place as usize) {
-            self.requests[*moved as usize].place = place;
+        self.functions[number].in_service -= 1;
+        let first = &mut self.containers[container as usize].first_request;
+        if *first == request {
+            *first = next;
+            return;
         }
+        let mut before = *first;
+        while self.requests[before as usize].next != request {
+            before = self.requests[before as usize].next;
+        }
+        self.requests[before as usize].next = next;
     }
 
     /// A container has room again: it takes the next request that waits, or rests.
@@ -185,10 +194,9 @@ impl Platform {
                 None => break,
             }
         }
-        let place = &mut self.containers[container as usize];
+        let place = &self.containers[container as usize];
         if place.phase == Phase::Ready && place.in_service == 0 {
-            place.idle_since = self.now;
-            self.watch_idle(container);
+            self.rest(container);
         }
     }
 

@@ -1,33 +1,13 @@
 //! What can be seen of a function: windows of figures, as monitoring would report them.
 
 use homeostat_core::{Bytes, SimDuration, SimTime};
-use homeostat_decide::{Observation, ReplicaSample};
+use homeostat_decide::{MetricsStatus, Observation, ReplicaSample};
 
 use super::Platform;
-use super::state::{Counters, Function, FunctionId, Phase, Request, Totals};
+use super::state::{Container, Counters, Function, FunctionId, Phase, Request, Totals};
 
 /// One closed window of one function.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Window {
-    /// What a controller may see.
-    pub observation: Observation,
-    /// Requests answered.
-    pub completed: u64,
-    /// Requests beyond the objective's threshold: late, given up or lost.
-    pub missed: u64,
-    /// Requests given up while they waited.
-    pub timed_out: u64,
-    /// Requests lost.
-    pub failed: u64,
-    /// Containers started.
-    pub cold_starts: u64,
-    /// CPU time in core-seconds.
-    pub cpu_s: f64,
-    /// Container-seconds.
-    pub container_s: f64,
-    /// Memory set aside in GiB-seconds.
-    pub memory_gib_s: f64,
-}
+pub type Window = homeostat_decide::TargetWindow;
 
 impl Platform {
     /// Ends a function's window, reports it and begins the next.
@@ -43,9 +23,10 @@ impl Platform {
         function.totals.add(&counters, cpu_s);
         // Requests that are late already, wherever they are, count with their age: a function
         // that is stuck never looks healthy.
-        for age in late_ages(function, &self.requests, self.now) {
+        for age in late_ages(function, &self.containers, &self.requests, self.now) {
             counters.latency.record(age);
         }
+        let service_time = function.profile.service_time();
         let observation = Observation {
             now: self.now,
             window: length,
@@ -59,6 +40,11 @@ impl Platform {
             oom_kills: counters.oom_kills as u32,
             replicas: self.replica_samples(number, cpu_s / seconds),
             queries: Vec::new(),
+            measured: None,
+            slo_status: None,
+            metrics: MetricsStatus::Complete,
+            service_time: Some(service_time),
+            team: Vec::new(),
         };
         let function = &mut self.functions[number];
         function.window_began = self.now;
@@ -93,7 +79,8 @@ impl Platform {
     /// already have missed the objective, whatever becomes of them.
     pub fn final_totals(&mut self, id: FunctionId) -> Totals {
         let mut totals = self.totals(id);
-        for age in late_ages(&self.functions[id.0], &self.requests, self.now) {
+        let function = &self.functions[id.0];
+        for age in late_ages(function, &self.containers, &self.requests, self.now) {
             totals.missed += 1;
             totals.unsettled += 1;
             totals.latency.record(age);
@@ -120,9 +107,8 @@ impl Platform {
     /// CPU time in core-nanoseconds that a function has used.
     fn cpu_used(&mut self, number: usize) -> f64 {
         let mut used = 0.0;
-        for place in 0..self.functions[number].nodes.len() {
-            let node = &mut self.nodes[self.functions[number].nodes[place] as usize];
-            used += node.processor.cpu_time(self.now, node.class(number));
+        for (node, class) in &self.functions[number].classes {
+            used += self.nodes[*node as usize].processor.cpu_time(self.now, *class);
         }
         used
     }
@@ -151,7 +137,7 @@ impl Platform {
             let state = &self.containers[*place as usize];
             let memory: Bytes = if state.has_served { needed } else { idle };
             ReplicaSample {
-                started: state.created,
+                started: self.container_times[*place as usize].created,
                 is_ready: is_ready(place),
                 served_throughout: None,
                 cpu_request: None,
@@ -172,12 +158,16 @@ impl Platform {
 /// Ages of the requests inside that are beyond the objective's threshold.
 fn late_ages(
     function: &Function,
+    containers: &[Container],
     requests: &[Request],
     now: SimTime,
 ) -> impl Iterator<Item = SimDuration> {
     let threshold = function.slo.threshold();
     let waiting = function.waiting.iter().map(|arrived| arrived.at);
-    let in_service = function.in_service.iter().map(|place| requests[*place as usize].arrived);
+    let present = function.containers.iter().chain(&function.draining);
+    let in_service = present
+        .flat_map(|place| containers[*place as usize].requests(requests))
+        .map(|request| requests[request as usize].arrived);
     let ages = waiting.chain(in_service).map(move |arrived| now.saturating_since(arrived));
     ages.filter(move |age| *age > threshold)
 }
@@ -206,7 +196,7 @@ impl Totals {
         self.cpu_s += cpu_s;
         self.container_s += window.container_time / 1e9;
         self.memory_gib_s += gib_seconds(window.memory_time);
-        self.latency.merge(&window.latency);
+        window.latency.add_to(&mut self.latency);
     }
 
     /// Requests whose fate is known: settled, or inside and late already.

@@ -1,6 +1,7 @@
 //! What each world is, in words and spaces.
 
-use homeostat_decide::{SetPoint, SetPoints, StageFeatures};
+use homeostat_core::{ActionSchema, ControlSchema, FeatureSchema};
+use homeostat_decide::{Features, ScalingAction, SetPoint, SetPoints, StageFeatures};
 use homeostat_env::{Card, EnvSpec, Field, Space};
 
 use super::config::FaasConfig;
@@ -17,16 +18,13 @@ const REWARD: &str = "alpha * SP + (1 - alpha)/2 * (RU_cpu + RU_mem), alpha 0.7 
                       the parts of containers and of memory in use; -1 for an illegal action and \
                       for one that undoes the one before";
 
-fn observation() -> Vec<Field> {
-    vec![
-        Field::new("SP", "0 to 1: objective over measured p99, 1 while it is kept"),
-        Field::new("RU_cpu", "0 to 1: CPU used over CPU given, mean of the containers"),
-        Field::new("RU_mem", "0 to 1: memory used over the limit, mean of the containers"),
-        Field::new("AC", "-1 to 1: change of the arrival rate over the larger of both"),
-        Field::new("RLT_cpu", "0 to 1: cpu.shares between 128 and 2048"),
-        Field::new("RLT_mem", "0 to 1: memory limit between 128 MiB and the most"),
-        Field::new("NC", "0 to 1: containers between 1 and the most"),
-    ]
+fn fields(schema: &FeatureSchema) -> Vec<Field> {
+    schema.features.iter().map(Field::from).collect()
+}
+
+fn control(config: &FaasConfig, features: FeatureSchema, action: ActionSchema) -> ControlSchema {
+    let bounds = config.allocation_bounds().map_or(Vec::new(), |bounds| bounds.fields());
+    ControlSchema { features, action, bounds }
 }
 
 fn actions() -> Vec<Field> {
@@ -49,9 +47,10 @@ fn spec(
         observation: observation_space(),
         action: Space::Discrete(7),
         time_limit: Some(config.steps),
+        control: Some(control(config, Features::schema(), ScalingAction::schema())),
         card: Card {
             summary,
-            observation: observation(),
+            observation: fields(&Features::schema()),
             action: actions(),
             reward: REWARD,
             termination,
@@ -62,39 +61,30 @@ fn spec(
 
 pub(crate) fn function(config: &FaasConfig) -> EnvSpec {
     let summary = "One serverless function, alone on its platform, scaled in three dimensions.";
-    spec(config, "faas/function-v1", summary, "never")
+    spec(config, "faas/function-v2", summary, "never")
 }
 
 pub(crate) fn shared(config: &FaasConfig) -> EnvSpec {
     let summary = "One serverless function among others that heuristics control.";
-    spec(config, "faas/shared-v1", summary, "never")
+    spec(config, "faas/shared-v2", summary, "never")
 }
 
 pub(crate) fn fleet(config: &FaasConfig) -> EnvSpec {
     let summary = "One agent for each function on a common platform; functions may come and go.";
-    spec(config, "faas/fleet-v1", summary, "an agent's, when its function leaves")
+    spec(config, "faas/fleet-v3", summary, "an agent's, when its function leaves")
 }
 
 pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
     let (low, high) = SetPoints::RANGES.into_iter().unzip();
+    let (features, action) = (SetPoints::feature_schema(), SetPoints::action_schema());
     EnvSpec {
+        control: Some(control(config, features, action)),
         observation: Space::Box { low, high },
         action: Space::MultiDiscrete(vec![SetPoint::WEIGHTS.len(), SetPoint::SPARES.len()]),
         card: Card {
             summary: "One agent for each function on a common platform, which names what it \
                       wants; functions may come and go.",
-            observation: vec![
-                Field::new("SP", "0 to 1: objective over measured p99, 1 while it is kept"),
-                Field::new("AC", "-1 to 1: change of the arrival rate over the larger of both"),
-                Field::new("load", "requests in service if nobody waited, in fours"),
-                Field::new("CPU time", "of a request alone: half its doublings of 250 ms"),
-                Field::new("I/O part", "0 to 1: part of a request's time alone without CPU"),
-                Field::new("waiting", "a third of the logarithm of 1 + requests that wait"),
-                Field::new("crowding", "requests inside over those alone, halved"),
-                Field::new("NC", "0 to 1: containers over the most"),
-                Field::new("weight", "half the doublings of 500 millicores"),
-                Field::new("CPU", "cores that the load needs, in pairs"),
-            ],
+            observation: fields(&SetPoints::feature_schema()),
             action: vec![
                 Field::new("weight", "0 to 4: 125, 250, 500, 1000, 2000 millicores"),
                 Field::new(
@@ -109,30 +99,27 @@ pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
             termination: "an agent's, when its function leaves",
             source: "this project",
         },
-        ..spec(config, "faas/fleet-v2", "", "")
+        ..spec(config, "faas/fleet-set-points-v1", "", "")
     }
 }
 
 pub(crate) fn chain(config: &FaasConfig) -> EnvSpec {
     let summary = "One agent for each function of chains with end-to-end objectives.";
-    let spec = spec(config, "faas/chain-v1", summary, "never");
+    let spec = spec(config, "faas/chain-v2", summary, "never");
     let (low, high) = StageFeatures::ranges().unzip();
-    let mut fields = observation();
-    fields[0] = Field::new("SP", "0 to 1: the chain's objective over its p99, 1 while it is kept");
-    fields.extend([
-        Field::new("SP_own", "0 to 1: the function's own objective over its own p99"),
-        Field::new("share", "0 to 1: the function's p99 over the chain's, at most 1"),
-    ]);
+    let features = StageFeatures::schema();
     EnvSpec {
         observation: Space::Box { low, high },
-        card: Card { observation: fields, source: CHAIN_SOURCE, ..spec.card },
+        card: Card { observation: fields(&features), source: CHAIN_SOURCE, ..spec.card },
+        control: Some(control(config, features, ScalingAction::schema())),
         ..spec
     }
 }
 
 pub(crate) fn course(config: &FaasConfig) -> EnvSpec {
     EnvSpec {
-        id: "faas/course-v1".parse().expect("the id is well-formed"),
+        control: None,
+        id: "faas/course-v2".parse().expect("the id is well-formed"),
         observation: Space::uniform_box(6, 0.0, 1.0),
         action: Space::MultiDiscrete(vec![3, 3]),
         time_limit: Some(config.steps),

@@ -1,4 +1,4 @@
-//! `faas/chain-v1`: one agent for each function of chains with end-to-end objectives. All
+//! `faas/chain-v2`: one agent for each function of chains with end-to-end objectives. All
 //! agents of a chain are paid for the same objective, and each for what it uses itself.
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};

@@ -17,7 +17,7 @@ const DEFAULT: [&str; 2] = [
 ];
 
 /// Chains of one platform at most.
-const MOST_CHAINS: usize = 1000;
+const MAX_CHAINS: usize = 1000;
 
 /// A chain of the settings, ready to be played.
 #[derive(Debug, Clone)]
@@ -43,8 +43,8 @@ pub(super) fn graphs(chains: &[String]) -> Result<Vec<ChainGraph>> {
     let refuse = |value: String, expected: String| {
         Err(Error::OutOfRange { what: "faas.chains".to_owned(), value, expected })
     };
-    if chains.is_empty() || chains.len() > MOST_CHAINS {
-        let expected = format!("there must be 1 to {MOST_CHAINS}, as [\"{}\"]", DEFAULT[0]);
+    if chains.is_empty() || chains.len() > MAX_CHAINS {
+        let expected = format!("there must be 1 to {MAX_CHAINS}, as [\"{}\"]", DEFAULT[0]);
         return refuse(format!("a list of {}", chains.len()), expected);
     }
     let mut graphs = Vec::new();

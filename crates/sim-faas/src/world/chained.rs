@@ -92,8 +92,7 @@ impl Tenants {
             let whole = EndToEnd { slo: window.slo, latency: window.latency.map(blurred) };
             let stages = &mut self.present[chain.stages.clone()];
             for (stage, obs) in stages.iter_mut().zip(&mut chain.obs) {
-                let seen = stage.seen.as_ref().expect("its window has just been closed");
-                *obs = StageFeatures::of(stage.obs, seen.latency, &whole);
+                *obs = StageFeatures::of(stage.obs, stage.seen.latency, &whole);
                 // Rewards are of the chain's objective.
                 stage.obs.copy_from_slice(&obs[..Features::COUNT]);
             }

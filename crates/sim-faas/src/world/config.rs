@@ -29,7 +29,7 @@ pub struct FaasConfig {
     pub functions: usize,
     /// The reward: `slo`, `paper` or `cost`.
     pub reward: RewardPreset,
-    /// What a container costs in each step of `faas/fleet-v2`, as a part of requests that are
+    /// What a container costs in each step of `faas/fleet-set-points-v1`, as a part of requests that are
     /// late.
     pub container_price: f64,
     /// The objective of a function over its p99 alone.
@@ -76,12 +76,12 @@ pub struct FaasConfig {
     /// Short episodes first, as in section 4.5.1: ten steps in the first 70 episodes, then
     /// linearly more.
     pub curriculum: bool,
-    /// Who controls the other functions of `faas/shared-v1`: a policy by name.
+    /// Who controls the other functions of `faas/shared-v2`: a policy by name.
     pub tenants: String,
-    /// Mean number of functions of `faas/fleet-v1` that leave in each step, each followed by a
+    /// Mean number of functions of `faas/fleet-v3` that leave in each step, each followed by a
     /// new one.
     pub churn: f64,
-    /// The chains of `faas/chain-v1`: functions of the catalogue in the notation of
+    /// The chains of `faas/chain-v2`: functions of the catalogue in the notation of
     /// [`crate::ChainGraph`]. Each chain has functions of its own, also where names repeat.
     pub chains: Vec<String>,
 }
@@ -144,7 +144,7 @@ fn numbers(category: Category) -> [f64; 2] {
 }
 
 /// Memory that no container is given less of.
-const LEAST_MEMORY: Bytes = Bytes::from_mib(128);
+const MIN_MEMORY: Bytes = Bytes::from_mib(128);
 
 /// The course's node, and a demand of four of its requests per second.
 const COURSE_CORES: f64 = 8.0;
@@ -171,9 +171,7 @@ impl FaasConfig {
             ..PlatformConfig::uniform(nodes, self.cores_per_node, memory)
         };
         platform.validate()?;
-        let memory = Bounds::try_new(LEAST_MEMORY, Bytes::from_mib(self.most_memory_mib))?;
-        let replicas = Bounds::try_new(1, self.most_containers)?;
-        let bounds = AllocationBounds::with_dissertation_cpu(replicas, memory);
+        let bounds = self.allocation_bounds()?;
         let course = PlatformConfig {
             nodes: vec![NodeConfig { cores: COURSE_CORES, memory: platform.nodes[0].memory }],
             ..platform.clone()
@@ -211,6 +209,13 @@ impl FaasConfig {
             chains: Arc::default(),
             chained: Arc::default(),
         })
+    }
+
+    /// What a function may be given.
+    pub(super) fn allocation_bounds(&self) -> Result<AllocationBounds> {
+        let memory = Bounds::try_new(MIN_MEMORY, Bytes::from_mib(self.most_memory_mib))?;
+        let replicas = Bounds::try_new(1, self.most_containers)?;
+        Ok(AllocationBounds::with_dissertation_cpu(replicas, memory))
     }
 
     fn strains(&self) -> Result<Contention> {

@@ -1,8 +1,8 @@
-//! `faas/course-v1`: the environment of the course, with its six numbers and its two-part
+//! `faas/course-v2`: the environment of the course, with its six numbers and its two-part
 //! action: cpu.shares by 128 and containers by one, each up, down or not.
 
 use homeostat_core::{Millicores, Persist, Snapshot, Stream};
-use homeostat_decide::{RewardPreset, ScalingAction};
+use homeostat_decide::{Prepared, Proposal, Reason, RewardPreset, ScalingAction};
 use homeostat_env::{Action, EnvSpec, Info, Outcome, Picture, World};
 
 use super::cards;
@@ -11,9 +11,9 @@ use super::tenants::Tenants;
 use super::{picture, text_view};
 
 /// What the course divides its numbers by.
-const MOST_SHARES: f64 = 20_480.0;
-const MOST_CONTAINERS: f64 = 20.0;
-const MOST_RATE: f64 = 10.0;
+const MAX_SHARES: f64 = 20_480.0;
+const MAX_CONTAINERS: f64 = 20.0;
+const MAX_RATE: f64 = 10.0;
 
 /// Shares for each millicore.
 const SHARES_PER_MILLICORE: f64 = 1.024;
@@ -31,28 +31,25 @@ impl Course {
         Self { plan, tenants: None, last_direction: 0 }
     }
 
-    /// Applies both parts; whether all of it was legal.
+    /// Takes both parts of an action as one decision. Returns whether it was legal: whether the
+    /// function gets what both ask for.
     fn act(&mut self, vertical: i32, horizontal: i32) -> bool {
-        let bounds = self.plan.bounds;
+        let part = |direction: i32, up, down| match direction {
+            0 => ScalingAction::Hold,
+            1 => up,
+            _ => down,
+        };
+        let vertical = part(vertical, ScalingAction::CpuUp, ScalingAction::CpuDown);
+        let horizontal = part(horizontal, ScalingAction::ReplicasUp, ScalingAction::ReplicasDown);
         let tenants = self.tenants.as_mut().expect("an episode resets the world");
-        let id = tenants.present[0].id;
-        let mut wanted = tenants.platform.allocation(id);
-        let mut is_legal = true;
-        for (direction, up, down) in [
-            (vertical, ScalingAction::CpuUp, ScalingAction::CpuDown),
-            (horizontal, ScalingAction::ReplicasUp, ScalingAction::ReplicasDown),
-        ] {
-            let action = match direction {
-                0 => continue,
-                1 => up,
-                _ => down,
-            };
-            match action.apply(&wanted, &bounds) {
-                Ok(next) => wanted = next,
-                Err(_) => is_legal = false,
-            }
-        }
-        is_legal && tenants.platform.set_allocation(id, wanted).is_ok()
+        let from = tenants.platform.allocation(tenants.present[0].id);
+        let target = vertical.target(&from).and_then(|sized| horizontal.target(&sized));
+        let proposal = Proposal::keep(&target.unwrap_or(from))
+            .because(Reason::Action { action: vertical })
+            .because(Reason::Action { action: horizontal });
+        let controlled = tenants.control(0, &mut Prepared::new(proposal));
+        let (_, granted) = controlled.expect("bounds keep CPU above zero");
+        target == Some(granted)
     }
 }
 
@@ -79,7 +76,7 @@ impl World for Course {
         let tenants = self.tenants.as_mut().expect("an episode resets the world");
         tenants.advance();
         let tenant = &tenants.present[0];
-        let seen = tenant.seen.as_ref().expect("a window has just been played");
+        let seen = &tenant.seen;
         let is_deserted = seen.allocation.replicas == 0 && seen.arrivals_per_s > 0.0;
         let penalty =
             if !is_legal || is_reversed || is_deserted { RewardPreset::PENALTY } else { 0.0 };
@@ -96,11 +93,11 @@ impl World for Course {
         let numbers = [
             f64::from(tenant.obs[1]),
             f64::from(tenant.obs[0]),
-            shares(allocation.cpu) * f64::from(allocation.replicas) / MOST_SHARES,
+            shares(allocation.cpu) * f64::from(allocation.replicas) / MAX_SHARES,
             // Nobody else is on the node.
             0.0,
-            f64::from(allocation.replicas) / MOST_CONTAINERS,
-            rate / MOST_RATE,
+            f64::from(allocation.replicas) / MAX_CONTAINERS,
+            rate / MAX_RATE,
         ];
         for (slot, number) in obs.iter_mut().zip(numbers) {
             *slot = number.clamp(0.0, 1.0) as f32;

@@ -1,10 +1,10 @@
-//! `faas/fleet-v1` and `faas/fleet-v2`: one agent for each function on a common platform.
+//! `faas/fleet-v3` and `faas/fleet-set-points-v1`: one agent for each function on a common platform.
 //! Functions may come and go, and their agents with them. In the first, agents see and do what
 //! Table 4.1 says and each is paid by its own preset; in the second they name set-points and are
 //! paid for requests that are late, their own as a part of everybody's.
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
-use homeostat_decide::{ScalingAction, SetPoint, SetPoints};
+use homeostat_decide::{Prepared, ScalingAction, SetPoint, SetPoints};
 use homeostat_env::{
     Action, AgentStep, EnvSpec, Info, MultiAgentEnv, MultiStep, Phase, Picture, Result,
 };
@@ -50,9 +50,8 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(plan: &FaasPlan, function: usize) -> Self {
-        let service = plan.profiles[function].service_time();
-        Self { points: SetPoints::new(plan.bounds, service), obs: [0.0; SetPoints::COUNT] }
+    fn new(plan: &FaasPlan) -> Self {
+        Self { points: SetPoints::new(plan.bounds), obs: [0.0; SetPoints::COUNT] }
     }
 }
 
@@ -116,7 +115,7 @@ impl Fleet {
             // Before its first window a function is seen as it was made.
             let id = tenants.present.last().expect("it has just joined").id;
             let made = tenants.platform.close_window(id).observation;
-            let mut desk = Desk::new(&self.plan, function);
+            let mut desk = Desk::new(&self.plan);
             desk.obs = desk.points.observe(&made);
             desks.push(desk);
         }
@@ -127,7 +126,7 @@ impl Fleet {
         let Control::SetPoints(desks) = &mut self.control else { return };
         let tenants = self.tenants.as_ref().expect("a running episode has a platform");
         for (place, desk) in desks.iter_mut().enumerate() {
-            desk.obs = desk.points.observe(tenants.seen(place).expect("a window was played"));
+            desk.obs = desk.points.observe(tenants.seen(place));
         }
     }
 
@@ -151,10 +150,9 @@ impl Fleet {
             Control::SetPoints(desks) => {
                 let Action::MultiDiscrete(choices) = action else { return };
                 let action = SetPoint::from_choices(choices[0], choices[1]);
-                let id = tenants.present[place].id;
-                let current = tenants.platform.allocation(id);
-                let wanted = desks[place].points.allocation(action, &current);
-                tenants.platform.grant(id, wanted).expect("a tenant's function is there");
+                let from = tenants.platform.allocation(tenants.present[place].id);
+                let mut chosen = Prepared::new(desks[place].points.propose(action, &from));
+                tenants.control(place, &mut chosen).expect("bounds keep CPU above zero");
             }
         }
     }
@@ -358,8 +356,7 @@ impl Persist for Fleet {
             self.tenants = Some(tenants);
         }
         if matches!(self.control, Control::SetPoints(_)) {
-            let mut desks: Vec<_> =
-                self.functions.iter().map(|function| Desk::new(&self.plan, *function)).collect();
+            let mut desks: Vec<_> = self.functions.iter().map(|_| Desk::new(&self.plan)).collect();
             for (place, desk) in desks.iter_mut().enumerate() {
                 desk.points.load(&format!("{name}/desk/{place}"), from)?;
                 from.copy_f32s(&format!("{name}/desk/{place}/obs"), &mut desk.obs)?;

@@ -9,6 +9,7 @@ mod config;
 mod course;
 mod fleet;
 mod picture;
+mod plant;
 mod registry;
 mod single;
 mod tenants;
@@ -24,7 +25,9 @@ pub use chain_plan::PlannedChain;
 pub use config::{FaasConfig, FaasPlan, LoadKind};
 pub use fleet::Fleet;
 pub use homeostat_decide::RewardPreset;
-pub use registry::{is_shared, make, make_multi_agent, specs};
+pub use plant::{FaasPlant, KEEP_ALIVE};
+pub(crate) use registry::{CHAIN, is_shared};
+pub use registry::{make, make_multi_agent, specs};
 pub use tenants::Tenants;
 
 use crate::platform::Window;

@@ -2,7 +2,6 @@
 //! below a row for each function that says whether its objective is kept.
 
 use homeostat_core::SimDuration;
-use homeostat_decide::Observation;
 use homeostat_env::{Colour, Picture, Place, TextSize};
 
 use super::tenants::{Tenant, Tenants};
@@ -14,8 +13,8 @@ const GAP: i32 = 10;
 const HEADER: i32 = 44;
 
 /// More nodes and functions than these would make a picture that nobody reads.
-const MOST_NODES: usize = 24;
-const MOST_ROWS: usize = 24;
+const MAX_NODES: usize = 24;
+const MAX_ROWS: usize = 24;
 
 const SQUARE: i32 = 13;
 const SQUARE_PITCH: i32 = 16;
@@ -59,22 +58,22 @@ pub(crate) fn draw_or_ask_for_a_reset(tenants: Option<&Tenants>) -> Picture {
 pub(crate) fn draw(tenants: &Tenants) -> Picture {
     let nodes: Vec<NodeView> = tenants.platform.node_views().collect();
     let chains = tenants.chains().count();
-    let shown_nodes = nodes.len().min(MOST_NODES);
+    let shown_nodes = nodes.len().min(MAX_NODES);
     let columns = match shown_nodes {
         0..=4 => shown_nodes.max(1),
         5..=12 => 4,
         _ => 6,
     };
     let card_rows = shown_nodes.div_ceil(columns) as i32;
-    let shown_tenants = tenants.present.len().min(MOST_ROWS);
-    let shown_chains = chains.min(MOST_ROWS);
+    let shown_tenants = tenants.present.len().min(MAX_ROWS);
+    let shown_chains = chains.min(MAX_ROWS);
     let table_top = HEADER + card_rows * (CARD_HEIGHT + GAP) + 8;
     let height = table_top + (shown_tenants + shown_chains + 1) as i32 * ROW_HEIGHT + MARGIN;
     let mut picture = Picture { background: PAGE, ..Picture::new(WIDTH, height as u32) };
     header(&mut picture, tenants, nodes.len());
     let card_width = (WIDTH as i32 - 2 * MARGIN - (columns as i32 - 1) * GAP) / columns as i32;
     let containers: Vec<ContainerView> = tenants.platform.container_views().collect();
-    for (number, node) in nodes.iter().take(MOST_NODES).enumerate() {
+    for (number, node) in nodes.iter().take(MAX_NODES).enumerate() {
         let (row, column) = ((number / columns) as i32, (number % columns) as i32);
         let place = Place::new(
             MARGIN + column * (card_width + GAP),
@@ -87,10 +86,10 @@ pub(crate) fn draw(tenants: &Tenants) -> Picture {
     }
     let mut table = Table { picture: &mut picture, top: table_top };
     table.headings();
-    for tenant in tenants.present.iter().take(MOST_ROWS) {
+    for tenant in tenants.present.iter().take(MAX_ROWS) {
         table.function(tenants, tenant);
     }
-    for (number, chain) in tenants.plan.chains().iter().take(MOST_ROWS).enumerate() {
+    for (number, chain) in tenants.plan.chains().iter().take(MAX_ROWS).enumerate() {
         let window = tenants.chain_window(number);
         let latency = window.and_then(|window| window.latency);
         table.chain(&chain.name, chain.objective.slo.threshold(), latency);
@@ -272,7 +271,7 @@ impl Table<'_> {
         let waiting = platform.waiting(tenant.id);
         let colour = if waiting > 0 { Picture::INK } else { LINE };
         self.text(WAITING, colour, &waiting.to_string());
-        let latency = tenant.seen.as_ref().and_then(|seen: &Observation| seen.latency);
+        let latency = tenant.seen.latency;
         self.objective(platform.slo(tenant.id).threshold(), latency);
         self.top += ROW_HEIGHT;
     }

@@ -9,13 +9,16 @@ use super::course::Course;
 use super::fleet::Fleet;
 use super::single::SingleLearner;
 
+/// The environment that the setting `faas.chains` is for.
+pub(crate) const CHAIN: &str = "faas/chain-v2";
+
 /// A new environment of one learner, or nothing if the id is none of them. The number of the
 /// agent chooses the function where the settings say "each".
 pub fn make(id: &str, plan: &FaasPlan, agent: u32) -> Option<Box<dyn Env>> {
     Some(match id {
-        "faas/function-v1" => Box::new(Episode::new(SingleLearner::alone(plan.clone(), agent))),
-        "faas/shared-v1" => Box::new(Episode::new(SingleLearner::in_company(plan.clone(), agent))),
-        "faas/course-v1" => Box::new(Episode::new(Course::new(plan.course().clone()))),
+        "faas/function-v2" => Box::new(Episode::new(SingleLearner::alone(plan.clone(), agent))),
+        "faas/shared-v2" => Box::new(Episode::new(SingleLearner::in_company(plan.clone(), agent))),
+        "faas/course-v2" => Box::new(Episode::new(Course::new(plan.course().clone()))),
         _ => return None,
     })
 }
@@ -24,16 +27,16 @@ pub fn make(id: &str, plan: &FaasPlan, agent: u32) -> Option<Box<dyn Env>> {
 /// cannot be profiled: [`FaasPlan::chained`] says why.
 pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentEnv>> {
     Some(match id {
-        "faas/fleet-v1" => Box::new(Fleet::with_steps(plan.clone())),
-        "faas/fleet-v2" => Box::new(Fleet::with_set_points(plan.clone())),
-        "faas/chain-v1" => Box::new(Chains::new(plan.chained().ok()?.clone())),
+        "faas/fleet-v3" => Box::new(Fleet::with_steps(plan.clone())),
+        "faas/fleet-set-points-v1" => Box::new(Fleet::with_set_points(plan.clone())),
+        CHAIN => Box::new(Chains::new(plan.chained().ok()?.clone())),
         _ => return None,
     })
 }
 
 /// Whether an environment of this crate has many learners.
-pub fn is_shared(id: &str) -> bool {
-    matches!(id, "faas/chain-v1" | "faas/fleet-v1" | "faas/fleet-v2")
+pub(crate) fn is_shared(id: &str) -> bool {
+    matches!(id, CHAIN | "faas/fleet-v3" | "faas/fleet-set-points-v1")
 }
 
 /// What every environment of this crate is, ordered by id.

@@ -1,9 +1,7 @@
 //! Worlds of one learner: alone on the platform, or among functions that heuristics control.
 
 use homeostat_core::{Persist, Snapshot, Stream};
-use homeostat_decide::{
-    Features, GuardrailMemory, Guardrails, Policy, PolicyConfig, ScalingAction, decide,
-};
+use homeostat_decide::{Features, Policy, PolicyConfig, ScalingAction};
 use homeostat_env::{Action, EnvSpec, Info, Outcome, Picture, World};
 
 use super::cards;
@@ -25,22 +23,16 @@ pub(crate) struct SingleLearner {
 struct Stage {
     tenants: Tenants,
     /// Who controls the tenants behind the first.
-    controllers: Vec<Controller>,
-}
-
-struct Controller {
-    policy: Box<dyn Policy>,
-    guardrails: Guardrails,
-    memory: GuardrailMemory,
+    controllers: Vec<Box<dyn Policy>>,
 }
 
 impl SingleLearner {
-    /// `faas/function-v1`: nobody else is there.
+    /// `faas/function-v2`: nobody else is there.
     pub(crate) fn alone(plan: FaasPlan, agent: u32) -> Self {
         Self { plan, agent, has_company: false, episodes: 0, stage: None }
     }
 
-    /// `faas/shared-v1`: the other functions are controlled by a heuristic.
+    /// `faas/shared-v2`: the other functions are controlled by a heuristic.
     pub(crate) fn in_company(plan: FaasPlan, agent: u32) -> Self {
         Self { has_company: true, ..Self::alone(plan, agent) }
     }
@@ -59,13 +51,10 @@ impl SingleLearner {
         Stage { tenants, controllers }
     }
 
-    fn controller(&self, function: usize) -> Controller {
-        let profile = &self.plan.profiles[function];
-        let policy = heuristic(&self.plan.config.tenants, &self.plan, profile)
+    fn controller(&self, function: usize) -> Box<dyn Policy> {
+        heuristic(&self.plan.config.tenants, &self.plan, &self.plan.profiles[function])
             .and_then(PolicyConfig::build)
-            .expect("the plan was validated");
-        let guardrails = Guardrails::bounds_only(self.plan.bounds).expect("the plan was validated");
-        Controller { policy, guardrails, memory: GuardrailMemory::default() }
+            .expect("the plan was validated")
     }
 
     fn playing(&self) -> &Stage {
@@ -77,12 +66,9 @@ impl Stage {
     /// Runs a window; then the heuristics decide, at the same moment as the learner will.
     fn advance(&mut self) {
         self.tenants.advance();
-        for (tenant, controller) in self.tenants.present[1..].iter().zip(&mut self.controllers) {
-            let seen = tenant.seen.as_ref().expect("a window has just been played");
-            let Controller { policy, guardrails, memory } = controller;
-            let decision = decide(policy.as_mut(), guardrails, memory, seen);
-            let granted = self.tenants.platform.grant(tenant.id, decision.applied);
-            granted.expect("a tenant's function is there, and bounds keep its CPU above zero");
+        for (place, policy) in self.controllers.iter_mut().enumerate() {
+            let controlled = self.tenants.control(place + 1, policy.as_mut());
+            controlled.expect("a tenant's function is there, and bounds keep its CPU above zero");
         }
     }
 }
@@ -146,8 +132,7 @@ impl Persist for SingleLearner {
         let Some(stage) = &self.stage else { return };
         stage.tenants.save(&format!("{name}/tenants"), out);
         for (place, controller) in stage.controllers.iter().enumerate() {
-            controller.policy.save(&format!("{name}/controller/{place}/policy"), out);
-            controller.memory.save(&format!("{name}/controller/{place}/memory"), out);
+            controller.save(&format!("{name}/controller/{place}"), out);
         }
     }
 
@@ -161,8 +146,7 @@ impl Persist for SingleLearner {
         let mut stage = self.stage(0);
         stage.tenants.load(&format!("{name}/tenants"), from)?;
         for (place, controller) in stage.controllers.iter_mut().enumerate() {
-            controller.policy.load(&format!("{name}/controller/{place}/policy"), from)?;
-            controller.memory.load(&format!("{name}/controller/{place}/memory"), from)?;
+            controller.load(&format!("{name}/controller/{place}"), from)?;
         }
         self.stage = Some(stage);
         Ok(())

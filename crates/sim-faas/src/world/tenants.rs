@@ -1,7 +1,10 @@
 //! A platform and the functions that controllers act on: the part that all worlds share.
 
 use homeostat_core::{Bytes, Persist, SeedTree, SimDuration, Snapshot, Stream};
-use homeostat_decide::{Allocation, Features, Observation, RewardPreset, ScalingAction};
+use homeostat_decide::{
+    Allocation, Decision, Features, Guards, Observation, Plant, Policy, Prepared, ScalingAction,
+    decide,
+};
 use homeostat_load::Arrivals;
 
 use super::chained::ChainInView;
@@ -11,23 +14,23 @@ use crate::config::{FunctionSetup, Scaling, Source};
 use crate::platform::{FunctionId, Platform, Window};
 
 /// One function under control.
-#[derive(Debug, Clone)]
 pub(crate) struct Tenant {
     pub(crate) id: FunctionId,
+    guards: Guards,
     pub(crate) features: Features,
     pub(crate) last_action: ScalingAction,
     pub(crate) penalty: f64,
     pub(crate) obs: [f32; Features::COUNT],
     /// Requests per second that monitoring saw.
     pub(crate) rate: f64,
-    /// The last window as it was, and what monitoring made of it.
+    /// What monitoring saw of the last window; as it was made, before the first.
+    pub(crate) seen: Observation,
+    /// The last window as it was.
     pub(crate) window: Option<Window>,
-    pub(crate) seen: Option<Observation>,
 }
 
-/// A platform with its tenants, played window by window: whoever controls them is shown what
-/// monitoring saw of a window, and acts at its end.
-#[derive(Debug, Clone)]
+/// A platform with its tenants, played window by window: a controller is shown what monitoring saw
+/// of a window, and decides at its end.
 pub struct Tenants {
     pub(crate) plan: FaasPlan,
     pub(crate) platform: Platform,
@@ -88,14 +91,19 @@ impl Tenants {
         let made = self.platform.close_window(id).observation;
         self.present.push(Tenant {
             id,
+            guards: self.guards(),
             features: Features::new(self.plan.bounds),
             last_action: ScalingAction::Hold,
             penalty: 0.0,
             obs: Features::new(self.plan.bounds).observe(&made),
             rate: 0.0,
+            seen: made,
             window: None,
-            seen: None,
         });
+    }
+
+    fn guards(&self) -> Guards {
+        Guards::bounds_only(self.plan.bounds).expect("the plan was validated")
     }
 
     /// Takes the tenant at this place away.
@@ -141,20 +149,37 @@ impl Tenants {
         bounds.clamp(&Allocation { replicas, cpu, memory })
     }
 
-    /// Applies an action to the tenant at this place. An illegal action changes nothing, and
-    /// costs a penalty, as an action does that undoes the one before.
-    pub(crate) fn act(&mut self, place: usize, action: ScalingAction) {
+    /// Decides for the tenant at this place on what monitoring saw of the last window.
+    pub fn decide(&mut self, place: usize, policy: &mut dyn Policy) -> Decision {
         let tenant = &mut self.present[place];
-        let before = self.platform.allocation(tenant.id);
-        let wanted = action.apply(&before, &self.plan.bounds).ok().filter(|wanted| {
-            let fits_more = wanted.replicas <= before.replicas || self.platform.has_room(tenant.id);
-            fits_more && self.platform.has_room_for_memory(tenant.id, wanted.memory)
-        });
-        let is_undone = action.opposes(tenant.last_action);
-        let is_granted =
-            wanted.is_some_and(|wanted| self.platform.set_allocation(tenant.id, wanted).is_ok());
+        decide(policy, &mut tenant.guards, &tenant.seen)
+    }
+
+    /// Decides for the tenant at this place and carries the decision out. Returns it with what the
+    /// tenant has then.
+    pub fn control(
+        &mut self,
+        place: usize,
+        policy: &mut dyn Policy,
+    ) -> Result<(Decision, Allocation)> {
+        let decision = self.decide(place, policy);
+        let granted = self.apply(place, &decision)?;
+        Ok((decision, granted))
+    }
+
+    /// Takes an action of the learner at this place, and notes what it pays for it.
+    pub(crate) fn act(&mut self, place: usize, action: ScalingAction) {
+        let from = self.platform.allocation(self.present[place].id);
+        let mut chosen = Prepared::new(action.propose(&from));
+        let (_, granted) = self.control(place, &mut chosen).expect("bounds keep CPU above zero");
+        let tenant = &mut self.present[place];
+        tenant.penalty = action.penalty(tenant.last_action, &from, &granted);
         tenant.last_action = action;
-        tenant.penalty = if is_undone || !is_granted { RewardPreset::PENALTY } else { 0.0 };
+    }
+
+    /// Proposals of the tenant at this place that were refused so far.
+    pub fn refusals(&self, place: usize) -> u64 {
+        self.present[place].guards.refusals()
     }
 
     /// Runs one window and shows every tenant what monitoring saw of it.
@@ -167,7 +192,7 @@ impl Tenants {
             tenant.obs = tenant.features.observe(&seen);
             tenant.rate = seen.arrivals_per_s;
             tenant.window = Some(window);
-            tenant.seen = Some(seen);
+            tenant.seen = seen;
         }
         self.look_at_chains();
         self.platform.run_until(end);
@@ -179,8 +204,8 @@ impl Tenants {
     }
 
     /// What monitoring saw of the last window of the tenant at this place.
-    pub fn seen(&self, place: usize) -> Option<&Observation> {
-        self.present[place].seen.as_ref()
+    pub fn seen(&self, place: usize) -> &Observation {
+        &self.present[place].seen
     }
 
     /// The same as features.
@@ -201,10 +226,33 @@ impl Tenants {
     /// The reward of the tenant at this place for the last window and its last action.
     pub(crate) fn reward(&self, place: usize) -> f64 {
         let tenant = &self.present[place];
-        let seen = tenant.seen.as_ref().expect("a window has been played");
-        self.plan.config.reward.of(&tenant.obs, seen, &self.plan.bounds) - tenant.penalty
+        self.plan.config.reward.of(&tenant.obs, &tenant.seen, &self.plan.bounds) - tenant.penalty
     }
 }
+
+impl Plant for Tenants {
+    type Error = crate::Error;
+
+    fn targets(&self) -> usize {
+        self.present.len()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        Tenants::advance(self);
+        Ok(())
+    }
+
+    fn observe(&self, target: usize) -> &Observation {
+        self.seen(target)
+    }
+
+    fn apply(&mut self, target: usize, decision: &Decision) -> Result<Allocation> {
+        self.platform.apply(self.present[target].id, decision)
+    }
+}
+
+/// Stands for a window without requests in what is saved.
+const NO_LATENCY: u64 = u64::MAX;
 
 /// What monitoring makes of a window: every measured figure is off by a little.
 fn blur(truth: &Observation, noise: f64, rng: &mut Stream) -> Observation {
@@ -241,12 +289,14 @@ impl Persist for Tenants {
                 tenant.last_action.index() as u64,
                 tenant.penalty.to_bits(),
                 tenant.rate.to_bits(),
+                tenant.seen.latency.map_or(NO_LATENCY, SimDuration::nanos),
             ]
         });
         out.put_u64(&format!("{name}/present"), present.collect::<Vec<_>>());
         for (place, tenant) in self.present.iter().enumerate() {
             tenant.features.save(&format!("{name}/tenant/{place}/features"), out);
             out.put_f32(&format!("{name}/tenant/{place}/obs"), tenant.obs);
+            tenant.guards.save(&format!("{name}/tenant/{place}/guards"), out);
         }
         self.platform.save(&format!("{name}/platform"), out);
         self.save_chains(name, out);
@@ -269,24 +319,34 @@ impl Persist for Tenants {
         fresh.noise.load(&format!("{name}/noise"), from)?;
         fresh.platform.load(&format!("{name}/platform"), from)?;
         fresh.load_chains(name, from)?;
-        let present = from.any_u64s(&format!("{name}/present"))?.chunks_exact(4);
+        let present = from.any_u64s(&format!("{name}/present"))?.chunks_exact(5);
         for (place, facts) in present.enumerate() {
             let number = (facts[0] as usize).min(fresh.added.len().saturating_sub(1));
             let mut features = Features::new(self.plan.bounds);
             features.load(&format!("{name}/tenant/{place}/features"), from)?;
             let mut obs = [0.0; Features::COUNT];
             from.copy_f32s(&format!("{name}/tenant/{place}/obs"), &mut obs)?;
+            let mut guards = self.guards();
+            guards.load(&format!("{name}/tenant/{place}/guards"), from)?;
+            let id = FunctionId(number);
+            // Guards look at the SLO and at what the function has; policies that look at more are
+            // asked before anything is saved.
+            let latency = (facts[4] != NO_LATENCY).then(|| SimDuration::from_nanos(facts[4]));
+            let (allocation, slo) = (fresh.platform.allocation(id), fresh.platform.slo(id));
+            let seen =
+                Observation { latency, ..Observation::new(fresh.platform.now(), allocation, slo) };
             fresh.present.push(Tenant {
-                id: FunctionId(number),
+                id,
+                guards,
                 features,
                 last_action: ScalingAction::from_index(facts[1] as usize)
                     .unwrap_or(ScalingAction::Hold),
                 penalty: f64::from_bits(facts[2]),
                 obs,
                 rate: f64::from_bits(facts[3]),
-                // Seen again after the next window; nothing looks back further.
+                seen,
+                // Known again after the next window; nothing looks back further.
                 window: None,
-                seen: None,
             });
         }
         *self = fresh;

@@ -1,12 +1,12 @@
-//! `faas/chain-v1`: agents of a chain share its objective, and can tell whose fault it is.
+//! `faas/chain-v2`: agents of a chain share its objective, and can tell whose fault it is.
 
 use homeostat_decide::StageFeatures;
 use homeostat_env::{Action, check_multi_agent_env};
 use homeostat_sim_faas::{FaasConfig, FaasPlan, LoadKind, RewardPreset, Tenants, make_multi_agent};
 
-use crate::setup::allocation;
+use crate::setup::{allocation, set};
 
-const ID: &str = "faas/chain-v1";
+const ID: &str = "faas/chain-v2";
 const DIAMOND: &str = "base64 > markdown2html, sentiment-analysis > html-gen";
 
 fn plan(chains: &[&str]) -> FaasPlan {
@@ -48,7 +48,7 @@ fn a_stage_that_starves_is_everybodys_trouble_and_its_own_fault() {
         let starved = tenants.ids().nth(2).unwrap();
         if window == 2 {
             let little = allocation(1, 1000, 512);
-            tenants.platform().set_allocation(starved, little).unwrap();
+            set(tenants.platform(), starved, little).unwrap();
         }
         tenants.advance();
         missed += tenants.chain_window(0).unwrap().missed;

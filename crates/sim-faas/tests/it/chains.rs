@@ -9,7 +9,7 @@ use homeostat_sim_faas::{
 };
 use proptest::prelude::*;
 
-use crate::setup::{allocation, at, exact, ideal, platform, quiet, seconds, with_load};
+use crate::setup::{allocation, at, exact, ideal, platform, quiet, seconds, set, with_load};
 
 /// A chain over functions that are there, with an objective of one second.
 fn setup(text: &str, functions: &[FunctionId]) -> ChainSetup {
@@ -147,7 +147,7 @@ fn a_lost_stage_loses_the_request_once_and_nothing_follows_it() {
     let mut platform = platform(ideal(1, 4.0, 8));
     let (id, stages) = chain_of(&mut platform, "a > b, c > d; c > e", &[100, 100, 300, 50, 50]);
     // Far too little memory: whoever calls b kills it.
-    platform.set_allocation(stages[1], allocation(1, 1000, 64)).unwrap();
+    set(&mut platform, stages[1], allocation(1, 1000, 64)).unwrap();
     platform.run_until(at(0.5));
     platform.send_to_chain(id).unwrap();
     platform.run_until(at(0.65));
@@ -166,7 +166,7 @@ fn a_lost_stage_loses_the_request_once_and_nothing_follows_it() {
 fn a_request_that_is_given_up_in_any_queue_is_lost() {
     let mut platform = platform(ideal(1, 4.0, 8));
     let (id, stages) = chain_of(&mut platform, "a > b > c", &[100, 100, 100]);
-    platform.set_allocation(stages[1], allocation(0, 1000, 256)).unwrap();
+    set(&mut platform, stages[1], allocation(0, 1000, 256)).unwrap();
     platform.send_to_chain(id).unwrap();
     platform.run_until(at(5.0));
     let stuck = platform.close_chain_window(id);
@@ -176,7 +176,7 @@ fn a_request_that_is_given_up_in_any_queue_is_lost() {
     let given_up = platform.close_chain_window(id);
     assert_eq!((given_up.lost, given_up.missed, platform.inside_chain(id)), (1, 1, 0));
     // Nobody asks for it when a container is there again.
-    platform.set_allocation(stages[1], allocation(1, 1000, 256)).unwrap();
+    set(&mut platform, stages[1], allocation(1, 1000, 256)).unwrap();
     platform.run_until(at(60.0));
     assert_eq!(platform.totals(stages[2]).arrived, 0);
 }
@@ -187,7 +187,7 @@ fn looking_at_a_platform_changes_nothing_on_it() {
     let play = |looks: bool| {
         let mut platform = platform(ideal(1, 4.0, 8));
         let (id, stages) = chain_of(&mut platform, "a > b, c; c > d", &[100, 100, 30_000, 100]);
-        platform.set_allocation(stages[1], allocation(0, 1000, 256)).unwrap();
+        set(&mut platform, stages[1], allocation(0, 1000, 256)).unwrap();
         platform.send_to_chain(id).unwrap();
         for second in 1..40 {
             platform.run_until(at(f64::from(second)));
@@ -318,7 +318,8 @@ fn treat(platform: &mut Platform, ids: &[FunctionId], chains: &[ChainId], rng: &
                 250 + 125 * rng.below(15) as u64,
                 128 + 64 * rng.below(8) as u64,
             );
-            drop(platform.set_allocation(id, wish));
+            // The function may be gone.
+            drop(set(platform, id, wish));
         }
     }
 }

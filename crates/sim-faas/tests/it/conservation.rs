@@ -6,7 +6,7 @@ use homeostat_load::LoadShape;
 use homeostat_sim_faas::{Contention, FunctionId, Platform, PlatformConfig, Scaling, catalogue};
 use proptest::prelude::*;
 
-use crate::setup::{allocation, ideal, platform, quiet, with_load};
+use crate::setup::{allocation, ideal, platform, quiet, set, with_load};
 
 /// A platform with three functions under load; one of them scales itself.
 fn world(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>) {
@@ -48,8 +48,8 @@ fn treat(platform: &mut Platform, ids: &[FunctionId], rng: &mut Stream) {
                 125 + 125 * rng.below(15) as u64,
                 64 + 64 * rng.below(10) as u64,
             );
-            // A wish beyond the room there is may be refused.
-            drop(platform.set_allocation(id, wish));
+            // The function may be gone.
+            drop(set(platform, id, wish));
         }
     }
 }

@@ -7,4 +7,5 @@ mod chains;
 mod conservation;
 mod knobs;
 mod setup;
+mod task_type;
 mod worlds;

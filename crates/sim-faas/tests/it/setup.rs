@@ -1,11 +1,13 @@
 //! Small platforms for the tests.
 
-use homeostat_core::{Bytes, Fraction, Millicores, SeedTree, SimDuration, SimTime, Slo};
-use homeostat_decide::Allocation;
+use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SeedTree, SimDuration, SimTime, Slo};
+use homeostat_decide::{
+    Allocation, AllocationBounds, Guards, Observation, Prepared, Proposal, decide,
+};
 use homeostat_load::{Arrivals, LoadShape};
 use homeostat_sim_faas::{
-    Contention, FunctionId, FunctionProfile, FunctionSetup, Platform, PlatformConfig, Scaling,
-    Source, by_name,
+    Contention, FunctionId, FunctionProfile, FunctionSetup, Platform, PlatformConfig, Result,
+    Scaling, Source, by_name,
 };
 
 pub(crate) fn seconds(seconds: f64) -> SimDuration {
@@ -63,4 +65,21 @@ pub(crate) fn latency_ms(platform: &mut Platform, id: FunctionId) -> (f64, f64) 
     let latency = platform.totals(id).latency;
     let ms = |part| latency.quantile(Fraction::from_percent(part)).unwrap().seconds() * 1e3;
     (ms(50), ms(100))
+}
+
+/// Gives a function an allocation, as a controller without limits would.
+pub(crate) fn set(
+    platform: &mut Platform,
+    id: FunctionId,
+    wanted: Allocation,
+) -> Result<Allocation> {
+    let bounds = AllocationBounds {
+        replicas: Bounds::try_new(0, 1000).unwrap(),
+        cpu: Bounds::try_new(Millicores::new(1), Millicores::new(1_000_000)).unwrap(),
+        memory: Bounds::try_new(Bytes::new(1), Bytes::from_mib(1 << 20)).unwrap(),
+    };
+    let obs = Observation::new(platform.now(), platform.allocation(id), platform.slo(id));
+    let mut guards = Guards::bounds_only(bounds).unwrap();
+    let decision = decide(&mut Prepared::new(Proposal::keep(&wanted)), &mut guards, &obs);
+    platform.apply(id, &decision)
 }

@@ -32,11 +32,11 @@ fn every_world_keeps_the_contract() {
 #[test]
 fn a_fleet_with_churn_keeps_the_contract() {
     let plan = plan(|config| config.churn = 0.7);
-    for id in ["faas/fleet-v1", "faas/fleet-v2"] {
+    for id in ["faas/fleet-v3", "faas/fleet-set-points-v1"] {
         let findings = check_multi_agent_env(&|| make_multi_agent(id, &plan).unwrap());
         assert!(findings.is_empty(), "{id}: {findings:?}");
     }
-    let mut fleet = make_multi_agent("faas/fleet-v1", &plan).unwrap();
+    let mut fleet = make_multi_agent("faas/fleet-v3", &plan).unwrap();
     fleet.reset(Some(3)).unwrap();
     let mut joined = 0;
     while !fleet.agents().is_empty() {
@@ -90,7 +90,7 @@ fn illegal_and_undone_actions_cost_a_point() {
         config.load = LoadKind::Poisson;
     });
     let play = |actions: &[usize]| {
-        let mut env = env("faas/function-v1", &plan);
+        let mut env = env("faas/function-v2", &plan);
         env.reset(Some(5)).unwrap();
         let reward = |action: &usize| env.step(&Action::Discrete(*action)).unwrap().reward;
         actions.iter().map(reward).collect::<Vec<f64>>()
@@ -106,7 +106,7 @@ fn illegal_and_undone_actions_cost_a_point() {
 #[test]
 fn a_curriculum_begins_with_short_episodes() {
     let plan = plan(|config| config.curriculum = true);
-    let mut env = env("faas/function-v1", &plan);
+    let mut env = env("faas/function-v2", &plan);
     env.reset(Some(1)).unwrap();
     let steps = (1..).find(|_| env.step(&Action::Discrete(0)).unwrap().truncated).unwrap();
     assert_eq!(steps, 10);
@@ -116,7 +116,7 @@ fn a_curriculum_begins_with_short_episodes() {
 fn an_oracle_sees_more_than_monitoring() {
     let first = |oracle| {
         let plan = plan(|config| config.oracle = oracle);
-        env("faas/function-v1", &plan).reset(Some(9)).unwrap().to_vec()
+        env("faas/function-v2", &plan).reset(Some(9)).unwrap().to_vec()
     };
     assert_ne!(first(true), first(false));
 }

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod coordinator;
-mod kind;
 mod members;
 mod participant;
 mod stage;

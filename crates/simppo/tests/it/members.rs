@@ -5,7 +5,8 @@ use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
 use homeostat_rl::PpoConfig;
 use homeostat_simppo::{
-    Kind, Method, Order, Pay, Result, Sharing, TeamConfig, Training, TurnQueue, View,
+    CriticInput, Method, Order, ParameterSharing, Result, RewardSharing, TaskType, TeamConfig,
+    Training, TurnQueue,
 };
 
 use crate::stage::{Actor, Stage, TIME_LIMIT};
@@ -14,7 +15,7 @@ use crate::stage::{Actor, Stage, TIME_LIMIT};
 fn wages(wages: &[f64]) -> Vec<Actor> {
     let actor = |(number, reward): (usize, &f64)| Actor {
         number: number as u32,
-        kind: Kind::Cpu,
+        kind: TaskType::Cpu,
         reward: *reward,
     };
     wages.iter().enumerate().map(actor).collect()
@@ -33,7 +34,7 @@ fn team_with_updates(method: Method, stage: &Stage, steps_per_update: usize) -> 
     let config = TeamConfig {
         method,
         ppo: PpoConfig { steps_per_update, minibatch: 4, hidden: vec![8], ..PpoConfig::default() },
-        kinds: Kind::ALL.to_vec(),
+        task_types: TaskType::ALL.to_vec(),
         kernel: Kernel::best(),
         seed: 3,
         total_steps: 1000,
@@ -61,8 +62,14 @@ fn turns(seen: &[Vec<(f32, usize)>], agents: usize) -> Vec<usize> {
 #[test]
 fn one_agent_acts_at_a_time_and_the_worst_off_first() {
     let stage = Stage::of(&wages(&[1.0; 5]));
-    let mut training =
-        team(Method { order: Order::Queue, sharing: Sharing::Nobody, ..Method::default() }, &stage);
+    let mut training = team(
+        Method {
+            order: Order::Queue,
+            parameter_sharing: ParameterSharing::None,
+            ..Method::default()
+        },
+        &stage,
+    );
     for _ in 0..60 {
         training.step().unwrap();
     }
@@ -83,7 +90,11 @@ fn a_turn_ends_with_a_promise_also_where_somebody_leaves() {
     const AGENTS: u32 = 4;
     let mut stage = Stage::of(&wages(&[1.0; AGENTS as usize]));
     stage.deserter = Some(0);
-    let method = Method { order: Order::Queue, sharing: Sharing::Nobody, ..Method::default() };
+    let method = Method {
+        order: Order::Queue,
+        parameter_sharing: ParameterSharing::None,
+        ..Method::default()
+    };
     let mut training = team_with_updates(method, &stage, STEPS + 1);
     for _ in 0..=STEPS {
         training.step().unwrap();
@@ -110,19 +121,19 @@ fn a_newcomer_starts_as_the_best_of_its_kind() {
     // Wages below nothing too: whoever has finished no episode yet is not the best.
     for best in [2.0, -1.0] {
         let mut actors = wages(&[best - 1.0, best, best - 3.0]);
-        actors.push(Actor { number: 3, kind: Kind::Io, reward: best + 5.0 });
-        let method = Method { sharing: Sharing::Base, ..Method::default() };
+        actors.push(Actor { number: 3, kind: TaskType::Io, reward: best + 5.0 });
+        let method = Method { parameter_sharing: ParameterSharing::Base, ..Method::default() };
         let mut training = team(method, &Stage::of(&actors));
         training.episode().unwrap();
         let base = policy_of(&training, 1);
         for number in [4, 5] {
-            actors.push(Actor { number, kind: Kind::Cpu, reward: best - 2.0 });
+            actors.push(Actor { number, kind: TaskType::Cpu, reward: best - 2.0 });
             training.replace_worlds(&maker(&Stage::of(&actors))).unwrap();
             assert!(policy_of(&training, number) == base, "agent {number}, best {best}");
         }
         assert_ne!(policy_of(&training, 0), base);
         // Nobody of this kind was there.
-        actors.push(Actor { number: 6, kind: Kind::Memory, reward: 0.0 });
+        actors.push(Actor { number: 6, kind: TaskType::Memory, reward: 0.0 });
         training.replace_worlds(&maker(&Stage::of(&actors))).unwrap();
         assert_ne!(policy_of(&training, 6), base);
         training.episode().unwrap();
@@ -133,27 +144,28 @@ fn a_newcomer_starts_as_the_best_of_its_kind() {
 #[test]
 fn networks_are_shared_as_asked() {
     let mut actors = wages(&[1.0; 3]);
-    actors[2].kind = Kind::Io;
-    let check = |sharing: Sharing, expect: [bool; 2]| {
-        let mut training = team(Method { sharing, ..Method::default() }, &Stage::of(&actors));
+    actors[2].kind = TaskType::Io;
+    let check = |sharing: ParameterSharing, expect: [bool; 2]| {
+        let mut training =
+            team(Method { parameter_sharing: sharing, ..Method::default() }, &Stage::of(&actors));
         training.episode().unwrap();
         let [first, second, third] = [0, 1, 2].map(|number| policy_of(&training, number));
         assert_eq!([first == second, first == third], expect, "{sharing:?}");
     };
-    check(Sharing::Nobody, [false, false]);
-    check(Sharing::Base, [false, false]);
-    check(Sharing::Kind, [true, false]);
-    check(Sharing::All, [true, true]);
+    check(ParameterSharing::None, [false, false]);
+    check(ParameterSharing::Base, [false, false]);
+    check(ParameterSharing::Kind, [true, false]);
+    check(ParameterSharing::All, [true, true]);
 }
 
 #[test]
 fn the_network_of_a_kind_waits_for_the_next_of_the_kind() {
     let everybody = |last: u32| {
         let mut actors = wages(&[1.0; 2]);
-        actors.push(Actor { number: last, kind: Kind::Io, reward: 1.0 });
+        actors.push(Actor { number: last, kind: TaskType::Io, reward: 1.0 });
         Stage::of(&actors)
     };
-    let method = Method { sharing: Sharing::Kind, ..Method::default() };
+    let method = Method { parameter_sharing: ParameterSharing::Kind, ..Method::default() };
     let mut training = team(method, &everybody(2));
     training.episode().unwrap();
     let learnt = policy_of(&training, 2);
@@ -165,10 +177,15 @@ fn the_network_of_a_kind_waits_for_the_next_of_the_kind() {
 
 #[test]
 fn a_founder_that_leaves_comes_back_with_what_it_learnt() {
-    for sharing in [Sharing::Nobody, Sharing::Base, Sharing::Kind, Sharing::All] {
+    for sharing in [
+        ParameterSharing::None,
+        ParameterSharing::Base,
+        ParameterSharing::Kind,
+        ParameterSharing::All,
+    ] {
         let mut stage = Stage::of(&wages(&[1.0, 2.0, 3.0]));
         stage.deserter = Some(1);
-        let mut training = team(Method { sharing, ..Method::default() }, &stage);
+        let mut training = team(Method { parameter_sharing: sharing, ..Method::default() }, &stage);
         let fresh = policy_of(&training, 1);
         let mut departed = 0;
         for step in 1..=3 * TIME_LIMIT {
@@ -189,7 +206,7 @@ fn a_founder_that_leaves_comes_back_with_what_it_learnt() {
 
 #[test]
 fn a_network_that_is_no_longer_finite_stops_and_the_others_go_on() {
-    let method = Method { sharing: Sharing::Base, ..Method::default() };
+    let method = Method { parameter_sharing: ParameterSharing::Base, ..Method::default() };
     let stage = Stage::of(&wages(&[1.0, 9.0, 2.0]));
     let mut training = team(method, &stage);
     training.episode().unwrap();
@@ -216,7 +233,8 @@ fn a_network_that_is_no_longer_finite_stops_and_the_others_go_on() {
     assert_ne!(policy_of(&training, 0), before, "the others learn on");
     let mut again = Snapshot::default();
     training.save(&mut again);
-    let mut restored = team(Method { sharing: Sharing::Base, ..Method::default() }, &stage);
+    let mut restored =
+        team(Method { parameter_sharing: ParameterSharing::Base, ..Method::default() }, &stage);
     restored.load(&again).unwrap();
     assert_eq!(restored.stopped(broken), Some(reason.as_str()));
     let mut actors = wages(&[1.0, 9.0, 2.0, 0.0]);
@@ -228,8 +246,12 @@ fn a_network_that_is_no_longer_finite_stops_and_the_others_go_on() {
 
 #[test]
 fn a_reward_that_is_no_number_stops_its_agent_alone() {
-    for pay in [Pay::Own, Pay::Team, Pay::Total] {
-        let method = Method { pay, view: View::AllStates, ..Method::default() };
+    for pay in [RewardSharing::Own, RewardSharing::Team, RewardSharing::Total] {
+        let method = Method {
+            reward_sharing: pay,
+            critic_input: CriticInput::AllStates,
+            ..Method::default()
+        };
         let mut training = team(method, &Stage::of(&wages(&[1.0, f64::NAN, 2.0])));
         training.episode().unwrap();
         let stopped = [0, 1, 2].map(|number| training.stopped(AgentId::new(number)).is_some());

@@ -1,11 +1,12 @@
 //! A world that does what a test asks: agents of given kinds and rewards, who leave on demand.
-//! States look like those of `faas/fleet-v1`, whatever is done.
+//! Its states are stated to be those of autoscaling, whatever is done.
 
 use std::sync::{Arc, Mutex};
 
-use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
+use homeostat_core::{AgentId, ControlSchema, Persist, SeedTree, Snapshot};
+use homeostat_decide::{Features, ScalingAction};
 use homeostat_env::{Action, AgentStep, Card, EnvSpec, MultiAgentEnv, MultiStep, Result, Space};
-use homeostat_simppo::Kind;
+use homeostat_simppo::TaskType;
 
 pub(crate) const TIME_LIMIT: u64 = 6;
 const FEATURES: usize = 7;
@@ -34,7 +35,7 @@ type SeenStep = Vec<(f32, usize)>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Actor {
     pub(crate) number: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TaskType,
     /// Of each step, whatever it does.
     pub(crate) reward: f64,
 }
@@ -43,7 +44,12 @@ impl Stage {
     pub(crate) fn of(actors: &[Actor]) -> Self {
         Self {
             spec: EnvSpec {
-                id: "faas/fleet-v1".parse().unwrap(),
+                control: Some(ControlSchema {
+                    features: Features::schema(),
+                    action: ScalingAction::schema(),
+                    bounds: Vec::new(),
+                }),
+                id: "test/stage-v1".parse().unwrap(),
                 observation: Space::uniform_box(FEATURES, -1.0, 1.0),
                 action: Space::Discrete(ACTIONS),
                 time_limit: Some(TIME_LIMIT as u32),

@@ -9,7 +9,7 @@ use homeostat_nn::Kernel;
 use homeostat_rl::PpoConfig;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, make_multi_agent};
 use homeostat_simppo::{
-    Error, Finished, Kind, Method, Preset, Result, Sharing, TeamConfig, Training,
+    Error, Finished, Method, ParameterSharing, Preset, Result, TaskType, TeamConfig, Training,
 };
 
 const FUNCTIONS: usize = 4;
@@ -50,11 +50,16 @@ impl Case {
     /// Every preset on an orderly platform; every way of sharing where functions come and go.
     fn all() -> Vec<Self> {
         let mut cases: Vec<_> = Preset::all().into_iter().map(Self::of).collect();
-        for sharing in [Sharing::Nobody, Sharing::Base, Sharing::Kind, Sharing::All] {
+        for sharing in [
+            ParameterSharing::None,
+            ParameterSharing::Base,
+            ParameterSharing::Kind,
+            ParameterSharing::All,
+        ] {
             for name in ["simppo", "simppo+", "cpq-rl"] {
                 let mut case = Self::of(Preset::by_name(name).unwrap());
                 case.name = format!("{name} with churn, shared {sharing:?}");
-                case.method = Method { sharing, worlds: 1, ..case.method };
+                case.method = Method { parameter_sharing: sharing, num_envs: 1, ..case.method };
                 case.churns = true;
                 cases.push(case);
             }
@@ -65,11 +70,11 @@ impl Case {
     fn try_begin(&self) -> Result<Training> {
         let plan = plan(self.churns);
         // Kinds are tested elsewhere: here all of them appear.
-        let kinds = Kind::ALL.into_iter().cycle().take(plan.functions().count()).collect();
+        let task_types = TaskType::ALL.into_iter().cycle().take(plan.functions().count()).collect();
         let config = TeamConfig {
             method: self.method.clone(),
             ppo: self.ppo.clone(),
-            kinds,
+            task_types,
             kernel: Kernel::best(),
             seed: 7,
             total_steps: 1000,
@@ -133,7 +138,7 @@ fn every_method_learns_and_repeats_itself_on_any_number_of_threads() {
             case.name
         );
         assert!(training.agents().all(|agent| training.stopped(agent).is_none()), "{}", case.name);
-        let worlds = case.method.worlds;
+        let worlds = case.method.num_envs;
         assert_eq!(training.steps(), 20 * worlds as u64);
         if !case.churns {
             assert_eq!(finished.len(), 3 * FUNCTIONS * worlds, "{}", case.name);
@@ -167,10 +172,10 @@ fn an_episode_ends_in_every_copy_of_the_world_also_where_functions_come_and_go()
         let mut training = case.begin();
         for episode in 1..=2 {
             let finished = training.episode().unwrap();
-            let steps = episode * u64::from(STEPS) * case.method.worlds as u64;
+            let steps = episode * u64::from(STEPS) * case.method.num_envs as u64;
             assert_eq!(training.steps(), steps, "{}", case.name);
             let lengths: u32 = finished.iter().map(|episode| episode.length).sum();
-            assert_eq!(lengths as usize, case.method.worlds * FUNCTIONS * STEPS as usize);
+            assert_eq!(lengths as usize, case.method.num_envs * FUNCTIONS * STEPS as usize);
         }
     }
 }
@@ -179,7 +184,7 @@ fn an_episode_ends_in_every_copy_of_the_world_also_where_functions_come_and_go()
 fn functions_that_come_and_go_in_two_worlds_are_not_the_same() {
     let mut case = Case::of(Preset::by_name("simppo").unwrap());
     case.churns = true;
-    case.method.worlds = 2;
+    case.method.num_envs = 2;
     let mut training = case.begin();
     let parted = (0..50).find_map(|_| training.step().err());
     assert!(matches!(parted, Some(Error::Apart)), "{parted:?}");
@@ -193,9 +198,9 @@ fn settings_out_of_range_are_refused_by_name() {
         let error = case.try_begin().map(drop).unwrap_err().to_string();
         assert_eq!(error, expect);
     };
-    let worlds = "simppo.worlds must be from 1 to 1024";
-    check(&|case| case.method.worlds = 0, &format!("{worlds}, got 0"));
-    check(&|case| case.method.worlds = 1025, &format!("{worlds}, got 1025"));
+    let worlds = "simppo.num_envs must be from 1 to 1024";
+    check(&|case| case.method.num_envs = 0, &format!("{worlds}, got 0"));
+    check(&|case| case.method.num_envs = 1025, &format!("{worlds}, got 1025"));
     check(
         &|case| case.env = "toy/roll-call-v1",
         "simppo.order must be together, since toy/roll-call-v1 does not say how well objectives are \

@@ -84,14 +84,14 @@ impl Ingress {
 }
 
 /// How long a first pod is waited for.
-const MOST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 async fn send(config: IngressConfig, arrivals: Vec<f64>, stop: &AtomicBool) -> Vec<Answered> {
     let balancer = Rc::new(RefCell::new(Balancer::default()));
     let metrics = config.metrics.clone();
     let following = tokio::task::spawn_local(follow(config, balancer.clone()));
     // Who came before a pod is known would be turned away, whoever scales.
-    let patient_until = Instant::now() + MOST_WAIT;
+    let patient_until = Instant::now() + MAX_WAIT;
     while !balancer.borrow().has_pods() && Instant::now() < patient_until {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

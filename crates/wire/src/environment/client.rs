@@ -11,7 +11,7 @@ use super::protocol::environment_client::EnvironmentClient as Calls;
 use super::protocol::{InitRequest, ResetRequest, StepRequest};
 use super::{EnvironmentError, Opening, Stepped};
 use crate::Result;
-use crate::channel::{ClientConfig, GuardedChannel, MOST_ANSWER, connect};
+use crate::channel::{ClientConfig, GuardedChannel, MAX_ANSWER, connect};
 
 /// An environment at the other end of a network. Every call ends within its deadline, which a
 /// workload on Kubernetes may use up: it answers once it has looked again.
@@ -26,7 +26,7 @@ impl EnvironmentClient {
     /// of another machine needs TLS and a token.
     pub fn new(config: &ClientConfig) -> Result<Self> {
         let (runtime, channel) = connect("environment", config)?;
-        let grpc = Calls::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let grpc = Calls::new(channel).max_decoding_message_size(MAX_ANSWER);
         Ok(Self { grpc, deadline: config.deadline, runtime })
     }
 

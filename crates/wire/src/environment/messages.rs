@@ -8,7 +8,7 @@ use super::protocol;
 use super::{EnvironmentError, Opening, Stepped};
 
 /// Numbers of one message, at most.
-const MOST_NUMBERS: usize = 1024;
+const MAX_NUMBERS: usize = 1024;
 
 pub(super) fn to_status(error: &EnvironmentError) -> Status {
     let code = match error {
@@ -47,13 +47,13 @@ pub(super) fn to_action(sent: Option<protocol::Action>) -> Result<Action, Enviro
     let wrong = |why: &str| EnvironmentError::NoAction(why.to_owned());
     match sent.and_then(|sent| sent.kind).ok_or_else(|| wrong("the message has no action"))? {
         Kind::Discrete(choice) => Ok(Action::Discrete(choice as usize)),
-        Kind::MultiDiscrete(sent) if sent.choices.len() > MOST_NUMBERS => {
+        Kind::MultiDiscrete(sent) if sent.choices.len() > MAX_NUMBERS => {
             Err(wrong("an action has at most 1024 numbers"))
         }
         Kind::MultiDiscrete(sent) => {
             Ok(Action::MultiDiscrete(sent.choices.iter().map(|choice| *choice as usize).collect()))
         }
-        Kind::Continuous(sent) if sent.values.len() > MOST_NUMBERS => {
+        Kind::Continuous(sent) if sent.values.len() > MAX_NUMBERS => {
             Err(wrong("an action has at most 1024 numbers"))
         }
         Kind::Continuous(sent) => Ok(Action::Continuous(sent.values)),

@@ -13,11 +13,11 @@ use super::Environments;
 use super::protocol::environment_server::EnvironmentServer as Calls;
 use super::service::EnvironmentService;
 use crate::gate::{Gate, TransportCounts, TurnedAway};
-use crate::listening::{Listening, MOST_MESSAGE, Patience, ServerConfig, builder, chain};
+use crate::listening::{Listening, MAX_MESSAGE, Patience, ServerConfig, builder, chain};
 use crate::{Error, Result, Token};
 
 /// A learner may think for this long between two calls.
-const MOST_IDLE: Duration = Duration::from_secs(600);
+const MAX_IDLE: Duration = Duration::from_secs(600);
 /// A step of a simulated world takes milliseconds; the slowest are given this.
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -44,9 +44,9 @@ where
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let service =
-        Calls::new(EnvironmentService(environments)).max_decoding_message_size(MOST_MESSAGE);
+        Calls::new(EnvironmentService(environments)).max_decoding_message_size(MAX_MESSAGE);
     let gate = Gate::new(service, Arc::new(TurnedAway::default()), config.token.clone());
-    let builder = builder(Patience { request: config.deadline, idle: MOST_IDLE }, None)?;
+    let builder = builder(Patience { request: config.deadline, idle: MAX_IDLE }, None)?;
     let served = builder.serve_with_incoming_shutdown(gate, incoming, stop).await;
     served.map_err(|error| Error::Start { reason: chain(&error) })
 }
@@ -61,10 +61,10 @@ impl EnvironmentServer {
     /// Starts to listen. An address that other machines can reach needs TLS and a token.
     pub fn start<E: Environments>(environments: Arc<E>, config: &ServerConfig) -> Result<Self> {
         let service =
-            Calls::new(EnvironmentService(environments)).max_decoding_message_size(MOST_MESSAGE);
+            Calls::new(EnvironmentService(environments)).max_decoding_message_size(MAX_MESSAGE);
         let turned_away = Arc::new(TurnedAway::default());
         let gate = Gate::new(service, Arc::clone(&turned_away), config.token.clone());
-        let patience = Patience { request: STEP_DEADLINE, idle: MOST_IDLE };
+        let patience = Patience { request: STEP_DEADLINE, idle: MAX_IDLE };
         let listening =
             Listening::start("environments", config, patience, |server, incoming, stopped| {
                 server.serve_with_incoming_shutdown(gate, incoming, stopped)

@@ -124,7 +124,7 @@ fn refused(error: homeostat_env::Error) -> EnvironmentError {
 
 fn opening(session: String, spec: &EnvSpec) -> Opening {
     let fields = |fields: &[Field]| {
-        fields.iter().map(|field| (field.name.to_owned(), field.meaning.to_owned())).collect()
+        fields.iter().map(|field| (field.name.to_string(), field.meaning.to_string())).collect()
     };
     Opening {
         session,

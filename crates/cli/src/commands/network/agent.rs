@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use homeostat_lab::team::{AgentEvent, AgentPlan, AgentStatus, AgentWatcher, Link, TeamAgent};
 use homeostat_simppo::{AgentName, Change, Participant};
+use homeostat_train::team::{AgentEvent, AgentPlan, AgentStatus, AgentWatcher, Link, TeamAgent};
 use homeostat_wire::{ClientConfig, CoordinationClient};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ use crate::progress::interruption;
 /// could not deliver. Started again with the same command it goes on from its checkpoint.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat agent --coordinator http://127.0.0.1:7700 --name resize --function image-resize\n  homeostat agent --coordinator http://127.0.0.1:7700 --name shared-3 --env faas/shared-v1 --pace 200ms\n  homeostat agent --coordinator https://coordinator:7700 --name a --tls-ca ca.pem --token-file token\n\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nThe functions are those of the catalogue; `homeostat env card faas/function-v1` explains the world.\nCtrl-C saves a checkpoint and leaves the team; kill -9 loses at most --checkpoint-every."
+    after_help = "Examples:\n  homeostat agent --coordinator http://127.0.0.1:7700 --name resize --function image-resize\n  homeostat agent --coordinator http://127.0.0.1:7700 --name shared-3 --env faas/shared-v2 --pace 200ms\n  homeostat agent --coordinator https://coordinator:7700 --name a --tls-ca ca.pem --token-file token\n\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nThe functions are those of the catalogue; `homeostat env card faas/function-v2` explains the world.\nCtrl-C saves a checkpoint and leaves the team; kill -9 loses at most --checkpoint-every."
 )]
 pub(crate) struct AgentArguments {
     /// Where the coordinator is: http://127.0.0.1:7700, or https://... with --tls-ca.
@@ -36,10 +36,10 @@ pub(crate) struct AgentArguments {
     /// The agent's name in the team; whoever registers it last has it.
     #[arg(long)]
     name: String,
-    /// The world to act in: faas/function-v1 (alone) or faas/shared-v1 (among others).
-    #[arg(long, value_name = "ID", default_value = "faas/function-v1")]
+    /// The world to act in: faas/function-v2 (alone) or faas/shared-v2 (among others).
+    #[arg(long, value_name = "ID", default_value = homeostat_simppo::AGENT_ENV)]
     env: String,
-    /// The function to control; short for --set faas.function=...
+    /// The function to control; short for --set faas.function=... (of the environment's simulator)
     #[arg(long, value_name = "FUNCTION")]
     function: Option<String>,
     /// Everything random in the agent and its world follows from it and the name.
@@ -134,7 +134,8 @@ pub(crate) fn run(arguments: &AgentArguments) -> anyhow::Result<Ending> {
 
 fn settings(arguments: &AgentArguments) -> SettingOptions {
     let mut set = arguments.set.clone();
-    set.extend(arguments.function.iter().map(|function| format!("faas.function={function}")));
+    let prefix = arguments.env.split_once('/').map_or("", |(prefix, _)| prefix);
+    set.extend(arguments.function.iter().map(|function| format!("{prefix}.function={function}")));
     SettingOptions {
         env: Some(arguments.env.clone()),
         seed: arguments.seed,

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use homeostat_lab::team::CoordinatorFolder;
 use homeostat_simppo::{Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
+use homeostat_train::team::CoordinatorFolder;
 use homeostat_wire::{CoordinatorServer, ServerConfig, TransportCounts};
 use serde_json::{Value, json};
 

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use homeostat_lab::Worlds;
+use homeostat_lab::EnvFactory;
 use homeostat_wire::{EnvironmentServer, SimulatedWorlds};
 
 use super::server_config;
 use crate::Ending;
+use crate::options::environments;
 use crate::output::print;
 use crate::progress::interruption;
 
@@ -47,9 +48,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
     let interrupted = interruption()?;
     let pair = arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref());
     let config = server_config(arguments.listen, pair, arguments.token_file.as_deref())?;
-    // Profiled once for all sessions; agents beyond the first are of other worlds.
-    let worlds = Worlds::default_for("faas/function-v1")?;
-    let make = move |id: &str| worlds.make(id, 0);
+    // One factory for all sessions: what takes long is prepared once for each simulator.
+    let factory = EnvFactory::with_defaults(&environments())?;
+    let make = move |id: &str| factory.make(id, 0);
     let environments = SimulatedWorlds::new(Box::new(make), arguments.most_sessions);
     let server = EnvironmentServer::start(Arc::new(environments), &config)?;
     let scheme = if config.identity.is_some() { "https" } else { "http" };

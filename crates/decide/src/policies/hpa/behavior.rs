@@ -115,7 +115,7 @@ pub(super) struct BehaviorMemory {
 }
 
 /// Whoever has not looked for this many looks was silent.
-const MOST_LOOKS: u64 = 2;
+const MAX_LOOKS: u64 = 2;
 
 impl BehaviorMemory {
     /// Notes how much of the last change took effect: guardrails may have cut it, and what
@@ -188,7 +188,7 @@ impl BehaviorMemory {
     ) -> u32 {
         let (up, down) = (behavior.up.stabilization, behavior.down.stabilization);
         // One who looks less often than the window is long is not silent.
-        let longest = up.max(down).max(look * MOST_LOOKS);
+        let longest = up.max(down).max(look * MAX_LOOKS);
         if self.recommendations.latest().is_none_or(|latest| latest + longest < now) {
             // Nothing is known of the window, at a fresh start or after a silence that was longer:
             // the present number stands in for it.

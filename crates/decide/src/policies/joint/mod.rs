@@ -12,12 +12,12 @@
 //! are as full are fast. While the objective breaks and gets worse, the number follows latency
 //! up to double (`relief`), since use would tell too late. What is too slow is not made smaller.
 
-mod fill;
+mod burst_response;
 mod policy;
-mod relief;
 mod size;
 mod step_down;
+mod target_utilization;
 
-pub use fill::FillConfig;
+pub use burst_response::BurstResponseConfig;
 pub use policy::{Joint, JointConfig, ObjectiveKind};
-pub use relief::ReliefConfig;
+pub use target_utilization::TargetUtilizationConfig;

@@ -6,9 +6,9 @@ use homeostat_core::{
 
 use super::super::hpa::{Hpa, HpaConfig, HpaMetric, ScalingBehavior};
 use super::super::vpa::{Vpa, VpaConfig};
-use super::fill::{FillConfig, FillLevel};
-use super::relief::{Relief, ReliefConfig};
+use super::burst_response::{BurstResponse, BurstResponseConfig};
 use super::size::{SizeInputs, choose};
+use super::target_utilization::{TargetUtilization, TargetUtilizationConfig};
 use crate::{Error, Observation, Policy, Proposal, Reason, Result};
 
 /// What the figure of the objective tells.
@@ -27,9 +27,9 @@ pub enum ObjectiveKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct JointConfig {
     /// How full replicas may be, where an objective is known.
-    pub fill: FillConfig,
+    pub fill: TargetUtilizationConfig,
     /// How many more there are at once when a latency breaks.
-    pub relief: ReliefConfig,
+    pub relief: BurstResponseConfig,
     /// A fixed level of CPU use in whole percent, for those who want one: nothing is learnt.
     pub fixed_fill: Option<u32>,
     /// What the objective is.
@@ -53,8 +53,8 @@ impl Default for JointConfig {
         let mut behavior = ScalingBehavior::default();
         behavior.down.stabilization = SimDuration::from_secs(60);
         Self {
-            fill: FillConfig::default(),
-            relief: ReliefConfig::default(),
+            fill: TargetUtilizationConfig::default(),
+            relief: BurstResponseConfig::default(),
             fixed_fill: None,
             objective: ObjectiveKind::Latency,
             metrics: Vec::new(),
@@ -74,7 +74,7 @@ impl JointConfig {
         if self.fixed_fill == Some(0) {
             return Err(Error::setting("fixed_fill", "at least 1 percent", 0));
         }
-        let fill = FillLevel::new(&self.fill);
+        let fill = TargetUtilization::new(&self.fill);
         let target_percent = self.fixed_fill.unwrap_or(fill.percent());
         let mut metrics = vec![HpaMetric::CpuUtilization { target_percent }];
         metrics.extend(self.metrics.iter().copied());
@@ -84,7 +84,7 @@ impl JointConfig {
             HpaConfig { metrics, min_replicas, max_replicas, behavior, ..HpaConfig::default() };
         let hpa = hpa.build()?;
         let replicas = Bounds::try_new(min_replicas, max_replicas).expect("checked by the number");
-        let relief = Relief::default();
+        let relief = BurstResponse::default();
         Ok(Joint { fill, relief, hpa, vpa: self.vpa.build()?, replicas, config: self })
     }
 }
@@ -94,8 +94,8 @@ impl JointConfig {
 pub struct Joint {
     config: JointConfig,
     replicas: Bounds<u32>,
-    fill: FillLevel,
-    relief: Relief,
+    fill: TargetUtilization,
+    relief: BurstResponse,
     hpa: Hpa,
     vpa: Vpa,
 }
@@ -115,7 +115,7 @@ impl Joint {
     /// What the objective says: how full replicas may be, and whether more are needed at once.
     fn heed_objective(&mut self, obs: &Observation) -> Heeded {
         // The number is computed with whole percent, so that is what people read.
-        let fill = |percent| Reason::Fill { level: Fraction::from_percent(percent) };
+        let fill = |percent| Reason::TargetUtilization { level: Fraction::from_percent(percent) };
         let unheard = |reason, percent| Heeded {
             reasons: vec![reason, fill(percent)],
             at_once: None,

@@ -34,7 +34,7 @@ pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
     // At this size a replica would be as full as it may be.
     let fitting = range.target.max(used) / fill;
     let surely_fitting = range.upper.max(used) / fill;
-    let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
+    let amount = |cores: f64| Amount::cpu(Millicores::new((cores * 1e3).round() as u64));
     let change =
         || (fitting, Some(Reason::SizedAtLimit { replicas: current, size: amount(fitting) }));
     if size == 0.0 {

@@ -24,10 +24,10 @@ pub(super) fn update(
     let bytes = obs.allocation.memory.bytes() as f64;
     let mut outside = Vec::new();
     if cpu.is_some_and(|range| !range.contains(cores)) {
-        outside.push(Reason::OutsideRange { request: Amount::Cpu(obs.allocation.cpu) });
+        outside.push(Reason::OutsideRange { request: Amount::cpu(obs.allocation.cpu) });
     }
     if memory.is_some_and(|range| !range.contains(bytes)) {
-        outside.push(Reason::OutsideRange { request: Amount::Memory(obs.allocation.memory) });
+        outside.push(Reason::OutsideRange { request: Amount::memory(obs.allocation.memory) });
     }
     if !outside.is_empty() {
         return (true, outside);
@@ -49,13 +49,13 @@ pub(super) fn update(
 
 /// A recommendation of CPU in words.
 pub(super) fn explain_cpu(range: &Range, request: Millicores) -> Reason {
-    let amount = |cores: f64| Amount::Cpu(Millicores::new((cores * 1e3).round() as u64));
+    let amount = |cores: f64| Amount::cpu(Millicores::new((cores * 1e3).round() as u64));
     explain(range, request.cores(), amount)
 }
 
 /// A recommendation of memory in words.
 pub(super) fn explain_memory(range: &Range, request: Bytes) -> Reason {
-    let amount = |bytes: f64| Amount::Memory(Bytes::new(bytes.round() as u64));
+    let amount = |bytes: f64| Amount::memory(Bytes::new(bytes.round() as u64));
     explain(range, request.bytes() as f64, amount)
 }
 

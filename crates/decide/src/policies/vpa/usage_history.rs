@@ -13,10 +13,10 @@ use crate::snapshot_records::records;
 use crate::{Allocation, ReplicaSample, Result};
 
 /// Least weight of a CPU sample, however small the request.
-const LEAST_SAMPLE_WEIGHT: f64 = 0.1;
+const MIN_SAMPLE_WEIGHT: f64 = 0.1;
 
 /// Bucket weight below which a bucket is empty: a thousandth of the least sample.
-const EPSILON: f64 = 1e-3 * LEAST_SAMPLE_WEIGHT;
+const EPSILON: f64 = 1e-3 * MIN_SAMPLE_WEIGHT;
 
 /// What Kubernetes stores of a history: histograms in few digits, and no memory windows.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +75,7 @@ impl UsageHistory {
         // may be gone by now, so kills come before the replicas that are left.
         self.add_kills(config, now, allocation.memory, oom_kills, &mut before);
         // A request is a weight: what was seen while it was large says more (Kubernetes' rule).
-        let weight = allocation.cpu.cores().max(LEAST_SAMPLE_WEIGHT);
+        let weight = allocation.cpu.cores().max(MIN_SAMPLE_WEIGHT);
         for (key, sample) in ReplicaKey::of(samples) {
             let mut peaks = before.remove(&key).unwrap_or_default();
             if let Some(cores) = sample.cpu_cores.filter(|cores| cores.is_finite()) {

@@ -15,8 +15,8 @@ const LOOK: u64 = 15;
 const LOOKS: u64 = 4 * 3600 / LOOK;
 /// Turns of the number and sizes that are told meanwhile: something may still have to be learnt,
 /// and what was learnt is tried again now and then.
-const MOST_TURNS: usize = 2;
-const MOST_SIZES: usize = 4;
+const MAX_TURNS: usize = 2;
+const MAX_SIZES: usize = 4;
 
 /// What people wrote, and what comes.
 #[derive(Debug, Clone)]
@@ -174,7 +174,7 @@ impl Workload {
                 *own = size;
             }
         }
-        let replicas = outcome.decision.applied.replicas as usize;
+        let replicas = outcome.decision.applied().replicas as usize;
         while self.pods.len() < replicas {
             self.pods.push((now, size));
         }
@@ -217,8 +217,8 @@ proptest! {
                 sizes.push((look, size, outcome.reasons));
             }
         }
-        prop_assert!(turns.len() <= MOST_TURNS, "{turns:#?}");
-        prop_assert!(sizes.len() <= MOST_SIZES, "{sizes:#?}");
+        prop_assert!(turns.len() <= MAX_TURNS, "{turns:#?}");
+        prop_assert!(sizes.len() <= MAX_SIZES, "{sizes:#?}");
         let is_enough = match situation.goal {
             Aim::Nothing => true,
             // Up to the tolerance of the horizontal autoscaler.

@@ -100,7 +100,7 @@ fn pods_that_differ_from_what_they_were_told_keep_the_largest_of_what_they_have(
     let pod = |size: u64| vec![container(0, "app", (500, size), (200, 200))];
     let pods = [256, 256, 356, 356].map(pod).to_vec();
     let outcome = recommend(&mut engine, &inputs(0, at(0), pods));
-    assert_eq!(outcome.decision.from.memory, Bytes::from_mib(356));
+    assert_eq!(outcome.decision.from().memory, Bytes::from_mib(356));
     assert!(outcome.containers["app"].1 >= Bytes::from_mib(356), "{:?}", outcome.containers);
 }
 
@@ -122,7 +122,7 @@ fn what_is_not_requested_is_given_by_use_and_left_alone_until_that_is_known() {
     // As full as it may be: at seven tenths.
     assert!((290..=330).contains(&cpu.millicores()), "{cpu}");
     assert!(memory >= Bytes::from_mib(300), "{memory}");
-    assert_eq!(outcome.decision.applied.replicas, 2);
+    assert_eq!(outcome.decision.applied().replicas, 2);
     let words = outcome.reasons.join("; ");
     assert!(words.contains("they request no CPU so far"), "{words}");
 }
@@ -170,7 +170,7 @@ fn whoever_recommends_nothing_goes_down_while_the_objective_is_broken() {
         let source = Source::Prometheus;
         inputs.objective = Some(Ok(Reading { value: 0.9, at: at(seconds), source }));
         let outcome = recommend(&mut engine, &inputs);
-        assert_eq!(outcome.decision.applied.replicas, 8, "{:?}", outcome.reasons);
+        assert_eq!(outcome.decision.applied().replicas, 8, "{:?}", outcome.reasons);
         assert_eq!(outcome.containers["app"], (Millicores::new(500), Bytes::from_mib(512)));
     }
 }
@@ -321,7 +321,7 @@ fn full_pods_whose_size_nobody_may_change_stay_as_many_as_they_may_be() {
     for look in 0..4 {
         let pod = vec![container(look * 15, "app", (10, 8), (9, 8))];
         let outcome = recommend(&mut engine, &inputs(look * 15, SimTime::ZERO, vec![pod; 6]));
-        assert_eq!(outcome.decision.applied.replicas, 6, "{:?}", outcome.reasons);
+        assert_eq!(outcome.decision.applied().replicas, 6, "{:?}", outcome.reasons);
     }
 }
 
@@ -343,7 +343,7 @@ fn a_night_with_few_requests_takes_nothing_back() {
         assert_eq!(outcome.is_reached, Some(false));
         assert_eq!(outcome.is_kept, expect.then_some(false));
         assert_eq!(outcome.is_reverted, expect, "{:?}", outcome.reasons);
-        assert!(outcome.decision.applied.replicas >= 4);
+        assert!(outcome.decision.applied().replicas >= 4);
     };
     check(50, false);
     // Pods that have all hands full are another thing.

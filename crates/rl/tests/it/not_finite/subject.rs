@@ -46,7 +46,7 @@ pub(super) fn kinds() -> [Kind; 7] {
 /// only gradients overflow.
 pub(super) fn ppo_config() -> PpoConfig {
     PpoConfig {
-        lanes: 1,
+        num_envs: 1,
         steps_per_update: 2,
         minibatch: 2,
         hidden: vec![1],

@@ -10,7 +10,7 @@ const WINDOW_S: f64 = 5.0;
 /// The objective has to be kept for this many windows.
 const KEPT_WINDOWS: usize = 3;
 /// A generator that is later than this is not to be believed.
-const MOST_SEND_DELAY_S: f64 = 0.020;
+const MAX_SEND_DELAY_S: f64 = 0.020;
 
 /// The numbers of one run, after its warm-up.
 #[derive(Debug, Clone, Serialize)]
@@ -77,7 +77,7 @@ impl Figures {
 
     /// Whether the generator kept its times.
     pub(crate) fn is_valid(&self) -> bool {
-        self.send_delay_p99_ms <= MOST_SEND_DELAY_S * 1e3
+        self.send_delay_p99_ms <= MAX_SEND_DELAY_S * 1e3
     }
 }
 

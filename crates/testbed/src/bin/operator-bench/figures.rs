@@ -10,8 +10,8 @@ pub(crate) struct Figures {
     pub(crate) pods: u32,
     /// From the change of an object to the status that tells of it, one for each change.
     pub(crate) reconcile_seconds: Vec<f64>,
-    /// Of every pass over all objects.
-    pub(crate) pass_seconds: Vec<f64>,
+    /// The duration of every resync.
+    pub(crate) resync_seconds: Vec<f64>,
     pub(crate) rss_mb: f64,
     pub(crate) requests: f64,
     pub(crate) watched: Duration,
@@ -22,16 +22,16 @@ impl Figures {
     pub(crate) fn json(&self) -> Value {
         let minutes = self.watched.as_secs_f64() / 60.0;
         // The first writes the first status of every object, and all checkpoints at once.
-        let later = self.pass_seconds.get(1..).unwrap_or_default();
+        let later = self.resync_seconds.get(1..).unwrap_or_default();
         json!({
             "objects": self.objects,
             "pods": self.pods,
             "reconcile_p50_s": quantile(&self.reconcile_seconds, 0.5),
             "reconcile_p99_s": quantile(&self.reconcile_seconds, 0.99),
             "reconciles_timed": self.reconcile_seconds.len(),
-            "first_pass_s": self.pass_seconds.first(),
-            "pass_s": quantile(later, 1.0),
-            "passes": self.pass_seconds.len(),
+            "first_resync_s": self.resync_seconds.first(),
+            "resync_s": quantile(later, 1.0),
+            "resyncs": self.resync_seconds.len(),
             "rss_mb": self.rss_mb,
             "api_requests_per_object_minute": self.requests / f64::from(self.objects) / minutes,
             "watched_s": self.watched.as_secs_f64(),

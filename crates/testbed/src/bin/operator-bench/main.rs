@@ -94,7 +94,7 @@ fn measure(cluster: &Cluster, arguments: &Arguments, operator: &std::path::Path)
     runtime.expect("a runtime").block_on(async {
         let shops = Shops::open(cluster, operator, arguments.objects, arguments.pods).await;
         let operator = RunningOperator::start(cluster, operator);
-        operator.wait_for_first_pass().await;
+        operator.wait_for_first_resync().await;
         eprintln!("bench: watching for {} s", arguments.seconds);
         let watched = Duration::from_secs(arguments.seconds);
         let before = operator.counts().await;
@@ -104,7 +104,7 @@ fn measure(cluster: &Cluster, arguments: &Arguments, operator: &std::path::Path)
             objects: arguments.objects,
             pods: arguments.objects * arguments.pods,
             reconcile_seconds,
-            pass_seconds: operator.pass_seconds(),
+            resync_seconds: operator.resync_seconds(),
             rss_mb: operator.rss_mb(),
             requests: after.requests - before.requests,
             watched,

@@ -48,25 +48,25 @@ impl RunningOperator {
         Self { server, log, port }
     }
 
-    /// Waits until every object was looked at once.
-    pub(crate) async fn wait_for_first_pass(&self) {
+    /// Waits for the first resync.
+    pub(crate) async fn wait_for_first_resync(&self) {
         let started = Instant::now();
-        while self.pass_seconds().is_empty() {
+        while self.resync_seconds().is_empty() {
             assert!(
                 started.elapsed() < Duration::from_secs(180),
-                "no pass in three minutes: {}",
+                "no resync in three minutes: {}",
                 fs::read_to_string(&self.log).unwrap_or_default()
             );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 
-    /// Seconds of every pass that found objects.
-    pub(crate) fn pass_seconds(&self) -> Vec<f64> {
+    /// The duration of every resync that found objects.
+    pub(crate) fn resync_seconds(&self) -> Vec<f64> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines
-            .filter(|line: &serde_json::Value| line["fields"]["message"] == "pass")
+            .filter(|line: &serde_json::Value| line["fields"]["message"] == "resync")
             .filter(|line| line["fields"]["objects"].as_u64() != Some(0))
             .filter_map(|line| line["fields"]["seconds"].as_f64())
             .collect()

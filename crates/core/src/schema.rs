@@ -1,0 +1,124 @@
+//! What a learned policy reads and what it answers, as data: names, units, ranges and meaning.
+//!
+//! An environment states the schemas that its agents learn with, a policy file carries them, and
+//! a program that serves the file checks them against what it can provide. So a policy is tied to
+//! what it observes and controls, never to the environment it was trained in.
+
+use serde::{Deserialize, Serialize};
+
+/// What a policy reads at each decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureSchema {
+    /// `domain/name-vN`. Any change of a feature's meaning raises N.
+    pub id: String,
+    /// Each number, in order.
+    pub features: Vec<FeatureField>,
+    /// Observations that the policy is shown at once: 1 without history.
+    pub history: usize,
+}
+
+/// One number that a policy reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureField {
+    /// Its name.
+    pub name: String,
+    /// What it is and how it is normalised.
+    pub meaning: String,
+    /// Unit before normalisation; empty for a pure number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// Smallest value; none for no limit.
+    pub low: Option<f32>,
+    /// Largest value; none for no limit.
+    pub high: Option<f32>,
+    /// Whether it is computed from the other members of a team.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_team: bool,
+}
+
+/// What a policy answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionSchema {
+    /// `domain/name-vN`. Any change of an action's meaning raises N.
+    pub id: String,
+    /// Each part of an action, in order.
+    pub parts: Vec<ActionField>,
+}
+
+/// One part of an action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionField {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub meaning: String,
+    /// What each choice stands for, in order; empty for a continuous part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+}
+
+/// The range of one dimension of a setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundField {
+    /// The dimension, with its unit.
+    pub dimension: String,
+    /// Smallest amount.
+    pub low: u64,
+    /// Largest amount.
+    pub high: u64,
+}
+
+/// Everything that ties a policy to what it controls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlSchema {
+    /// What it reads.
+    pub features: FeatureSchema,
+    /// What it answers.
+    pub action: ActionSchema,
+    /// The bounds that it was trained within; empty outside of resource control.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<BoundField>,
+}
+
+impl FeatureSchema {
+    /// Whether a feature is computed from the other members of a team.
+    pub fn needs_team(&self) -> bool {
+        self.features.iter().any(|feature| feature.needs_team)
+    }
+}
+
+impl FeatureField {
+    /// A feature that is a pure number inside a range.
+    pub fn new(name: &str, meaning: &str, (low, high): (f32, f32)) -> Self {
+        Self {
+            name: name.to_owned(),
+            meaning: meaning.to_owned(),
+            unit: String::new(),
+            low: Some(low),
+            high: Some(high),
+            needs_team: false,
+        }
+    }
+}
+
+impl ActionField {
+    /// A part that chooses among labelled alternatives.
+    pub fn choice(name: &str, meaning: &str, choices: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            meaning: meaning.to_owned(),
+            choices: choices.into_iter().collect(),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}

@@ -1,0 +1,107 @@
+//! Cool-downs: a dimension that moved rests for a while.
+
+use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
+
+use super::{Guard, Situation};
+use crate::{Domain, GuardReason, Observe, Setting};
+
+/// Settings of the cool-down; zero is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CoolDownConfig {
+    /// After a dimension went up, it does not go up again for this long.
+    pub up: SimDuration,
+    /// After a dimension moved either way, it does not go down for this long.
+    pub down: SimDuration,
+}
+
+/// Remembers when each dimension moved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CoolDown {
+    config: CoolDownConfig,
+    /// Of each dimension; empty before the first move.
+    moves: Vec<LastMoves>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct LastMoves {
+    up: Option<SimTime>,
+    down: Option<SimTime>,
+}
+
+impl CoolDown {
+    /// A guard that has seen no move.
+    pub(crate) fn new(config: CoolDownConfig) -> Self {
+        Self { config, moves: Vec::new() }
+    }
+
+    pub(crate) fn set_config(&mut self, config: CoolDownConfig) {
+        self.config = config;
+    }
+}
+
+impl<D: Domain> Guard<D> for CoolDown {
+    fn name(&self) -> &'static str {
+        "cool_down"
+    }
+
+    fn is_on(&self) -> bool {
+        self.config != CoolDownConfig::default()
+    }
+
+    fn limit(
+        &mut self,
+        situation: &Situation<'_, D>,
+        wanted: D::Setting,
+        reasons: &mut Vec<D::Reason>,
+    ) -> D::Setting {
+        if self.moves.is_empty() {
+            return wanted;
+        }
+        let (now, base) = (situation.obs().now(), situation.base());
+        let mut left = wanted;
+        for (index, dimension) in D::Setting::DIMENSIONS.iter().enumerate() {
+            let (present, amount) = (base.amount(index), wanted.amount(index));
+            let moves = self.moves.get(index).copied().unwrap_or_default();
+            let (last, cool_down) = match amount.cmp(&present) {
+                std::cmp::Ordering::Equal => continue,
+                std::cmp::Ordering::Greater => (moves.up, self.config.up),
+                std::cmp::Ordering::Less => (moves.up.max(moves.down), self.config.down),
+            };
+            if let Some(until) = last.map(|last| last + cool_down).filter(|until| now < *until) {
+                let remaining = until.saturating_since(now);
+                let dimension = *dimension;
+                reasons.push(GuardReason::CoolDown { dimension, remaining }.into());
+                left = left.with_amount(index, present);
+            }
+        }
+        left
+    }
+
+    fn note(&mut self, situation: &Situation<'_, D>, applied: &D::Setting) {
+        self.moves.resize(D::Setting::DIMENSIONS.len(), LastMoves::default());
+        for (index, moves) in self.moves.iter_mut().enumerate() {
+            let (before, after) = (situation.from().amount(index), applied.amount(index));
+            if after != before {
+                let way = if after > before { &mut moves.up } else { &mut moves.down };
+                *way = Some(situation.obs().now());
+            }
+        }
+    }
+}
+
+impl Persist for CoolDown {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        // Zero stands for never: nothing is decided at the beginning of time.
+        let nanos = |at: Option<SimTime>| at.map_or(0, SimTime::nanos);
+        let moves = self.moves.iter().flat_map(|moves| [nanos(moves.up), nanos(moves.down)]);
+        out.put_u64(name, moves.collect::<Vec<_>>());
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        let time = |nanos: u64| (nanos > 0).then(|| SimTime::from_nanos(nanos));
+        let moves = from.any_u64s(name)?.chunks_exact(2);
+        self.moves =
+            moves.map(|pair| LastMoves { up: time(pair[0]), down: time(pair[1]) }).collect();
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! The experiments of the papers, repeated: each prints what came out beside what was
+//! published.
+
+mod evaluation;
+mod s_rl;
+mod simppo;
+
+pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
+pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};

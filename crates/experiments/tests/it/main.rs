@@ -1,0 +1,3 @@
+//! Experiments in small.
+
+mod reproduction;

@@ -1,0 +1,150 @@
+//! What a report is about: the runs, read and held against each other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use homeostat_lab::{Result, RunFolder, Summary};
+use homeostat_simulate::{FinishedSimulation, FunctionOutcome};
+use homeostat_train::{Curve, read_curves};
+
+use super::windows::{FunctionWindows, read_windows};
+use crate::compare::{Comparison, OpenedRun, Scope, TrainingRun};
+
+/// Functions that are shown over time at most; the ones that missed most.
+const MAX_FUNCTIONS: usize = 24;
+
+/// Everything that a report shows.
+pub(super) struct Subject {
+    /// The simulations, in the order in which they were given.
+    pub(super) simulations: Vec<SimulatedRun>,
+    /// Their comparison, if there are any.
+    pub(super) played: Option<Comparison>,
+    /// The functions of the first simulation.
+    pub(super) functions: Vec<FunctionSubject>,
+    /// The trainings.
+    pub(super) trainings: Vec<TrainingRun>,
+    /// Their comparison, if there are any.
+    pub(super) trained: Option<Comparison>,
+    /// Their learning curves.
+    pub(super) curves: Vec<Curve>,
+    /// The settings of every run: folder and text.
+    pub(super) settings: Vec<(PathBuf, String)>,
+}
+
+/// A simulation with its windows.
+pub(super) struct SimulatedRun {
+    pub(super) label: String,
+    pub(super) run: FinishedSimulation,
+    pub(super) windows: BTreeMap<usize, FunctionWindows>,
+}
+
+/// One function.
+pub(super) struct FunctionSubject {
+    pub(super) number: usize,
+    /// Its name; with its number where several have the same.
+    pub(super) label: String,
+    pub(super) slo_ms: f64,
+    /// Requests that missed, over all runs and seeds.
+    pub(super) missed: f64,
+    /// Whether it is shown over time.
+    pub(super) is_shown: bool,
+}
+
+impl Subject {
+    /// Reads run folders of any kind.
+    pub(super) fn read(paths: &[PathBuf]) -> Result<Self> {
+        let runs = paths.iter().map(|path| OpenedRun::open(path)).collect::<Result<Vec<_>>>()?;
+        let mut settings = Vec::new();
+        for path in paths {
+            let text = RunFolder::open(path)?.read("config.toml")?;
+            settings.push((path.clone(), String::from_utf8_lossy(&text).into_owned()));
+        }
+        let (mut played, mut trainings) = (Vec::new(), Vec::new());
+        for run in runs {
+            match run {
+                OpenedRun::Simulation(run) => played.push(run),
+                OpenedRun::Training(run) => trainings.push(run),
+            }
+        }
+        let simulated: Vec<&FinishedSimulation> = played.iter().collect();
+        let comparison = (!played.is_empty())
+            .then(|| Comparison::of_simulations(&simulated, 0, Scope::Total))
+            .flatten();
+        let trained = (!trainings.is_empty())
+            .then(|| Comparison::of_trainings(&trainings.iter().collect::<Vec<_>>(), 0));
+        let folders = trainings.iter().map(|run| RunFolder::open(&run.path));
+        let curves = read_curves(&folders.collect::<Result<Vec<_>>>()?)?;
+        let functions = functions_of(&played);
+        let is_shown = |number: usize| {
+            functions.iter().any(|function| function.number == number && function.is_shown)
+        };
+        let labels = comparison.iter().flat_map(|comparison| &comparison.runs);
+        let labels: Vec<String> = labels.map(|run| run.label.clone()).collect();
+        let mut simulations = Vec::new();
+        for (run, label) in played.into_iter().zip(labels) {
+            let windows = read_windows(&run, is_shown)?;
+            simulations.push(SimulatedRun { label, run, windows });
+        }
+        Ok(Self {
+            simulations,
+            played: comparison,
+            functions,
+            trainings,
+            trained,
+            curves,
+            settings,
+        })
+    }
+
+    /// The names of the simulations.
+    pub(super) fn labels(&self) -> Vec<&str> {
+        self.simulations.iter().map(|run| run.label.as_str()).collect()
+    }
+}
+
+impl SimulatedRun {
+    /// A function's outcomes over seeds.
+    pub(super) fn outcomes_of(&self, number: usize) -> impl Iterator<Item = &FunctionOutcome> {
+        let functions = self.run.outcomes.iter().flat_map(|outcome| &outcome.functions);
+        functions.filter(move |function| function.number == number)
+    }
+
+    /// A function's 99th percentile over its objective: the logarithms over seeds. Ratios
+    /// are averaged as such, and their interval never reaches below zero.
+    pub(super) fn log_p99_over_slo(&self, number: usize) -> Option<Summary> {
+        let ratios = self.outcomes_of(number).map(|function| function.figures.p99_over_slo);
+        let logs = ratios.filter(|ratio| *ratio > 0.0).map(f64::ln);
+        Summary::of(&logs.collect::<Vec<_>>())
+    }
+}
+
+fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
+    let Some(first) = runs.first().and_then(|run| run.outcomes.first()) else { return Vec::new() };
+    let all = || runs.iter().flat_map(|run| &run.outcomes).flat_map(|outcome| &outcome.functions);
+    let mut functions: Vec<FunctionSubject> = first
+        .functions
+        .iter()
+        .map(|function| {
+            let own = all().filter(|other| other.number == function.number);
+            let missed = own.map(|own| own.figures.miss_pct / 100.0 * own.figures.requests as f64);
+            let same = first.functions.iter().filter(|other| other.name == function.name).count();
+            let label = match same {
+                1 => function.name.clone(),
+                _ => format!("{} #{}", function.name, function.number),
+            };
+            FunctionSubject {
+                number: function.number,
+                label,
+                slo_ms: function.slo_ms,
+                missed: missed.sum(),
+                is_shown: true,
+            }
+        })
+        .collect();
+    let mut by_misses: Vec<usize> = (0..functions.len()).collect();
+    by_misses.sort_by(|a, b| functions[*b].missed.total_cmp(&functions[*a].missed));
+    for place in by_misses.into_iter().skip(MAX_FUNCTIONS) {
+        functions[place].is_shown = false;
+    }
+    functions
+}

@@ -1,0 +1,197 @@
+//! A simulated system and its controllers, played window by window.
+
+use std::sync::Arc;
+
+use homeostat_core::{SeedTree, SimDuration};
+use homeostat_decide::{
+    Decision, Features, Guards, PlantSource, Policy, ScaledBy, SimulatedPlant, TargetWindow, decide,
+};
+use homeostat_lab::Result;
+use homeostat_simppo::TurnQueue;
+
+use super::controllers::{Controllers, OutOfTurn};
+use super::outcome::{Figures, FunctionOutcome, SimulationOutcome, WindowMeans};
+
+/// What is played.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// The system, its targets and their load.
+    pub system: Arc<dyn PlantSource>,
+    /// Whether its targets share it.
+    pub scenario: Scenario,
+    /// Who controls them.
+    pub controllers: Controllers,
+    /// How long.
+    pub duration: SimDuration,
+}
+
+/// Whether targets share a system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scenario {
+    /// All targets in one.
+    Together,
+    /// Each target in one of its own.
+    Alone,
+}
+
+/// One window of one target, with the decision at its end.
+#[derive(Debug)]
+pub struct WindowRecord<'a> {
+    /// The target's number.
+    pub function: usize,
+    /// Its name.
+    pub name: &'a str,
+    /// What truly happened.
+    pub window: &'a TargetWindow,
+    /// What its controller decided.
+    pub decision: &'a Decision,
+}
+
+/// One target under control.
+struct Controlled {
+    /// Number over all plants of the simulation.
+    number: usize,
+    policy: Box<dyn Policy>,
+    guards: Guards,
+    features: Features,
+    means: WindowMeans,
+    /// Decisions that the system had no room for.
+    ungranted: u64,
+}
+
+impl Simulation {
+    /// Plays one seed. `record` is shown every window; an error of it ends the run.
+    pub fn run(
+        &self,
+        seed: u64,
+        record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
+    ) -> Result<SimulationOutcome> {
+        let mut outcomes = Vec::new();
+        let (mut cpu_s, mut cores, mut refused, mut ungranted) = (0.0, 0.0, 0, 0);
+        let targets = 0..self.system.targets();
+        let groups: Vec<Vec<usize>> = match self.scenario {
+            Scenario::Together => vec![targets.collect()],
+            Scenario::Alone => targets.map(|number| vec![number]).collect(),
+        };
+        for numbers in groups {
+            let played = self.play(seed, &numbers, record)?;
+            cpu_s += played.outcomes.iter().map(|outcome| outcome.figures.cpu_s).sum::<f64>();
+            cores += played.cores;
+            refused += played.refused;
+            ungranted += played.ungranted;
+            outcomes.extend(played.outcomes);
+        }
+        Ok(SimulationOutcome {
+            seed,
+            duration_s: self.played().seconds(),
+            total: Figures::together(&outcomes),
+            node_use: cpu_s / (cores * self.played().seconds()),
+            refused,
+            ungranted,
+            functions: outcomes,
+        })
+    }
+
+    /// Windows that are played: the duration in whole ones.
+    pub fn windows(&self) -> u64 {
+        self.duration.nanos().div_ceil(self.system.window().nanos()).max(1)
+    }
+
+    /// How long is played.
+    pub fn played(&self) -> SimDuration {
+        self.system.window() * self.windows()
+    }
+
+    fn play(
+        &self,
+        seed: u64,
+        numbers: &[usize],
+        record: &mut dyn FnMut(WindowRecord<'_>) -> Result<()>,
+    ) -> Result<Played> {
+        let seeds = SeedTree::new(seed).child(&format!("platform/{}", numbers[0]));
+        let scaled_by = self.controllers.scaled_by();
+        let mut plant = self.system.make(numbers, &seeds, scaled_by)?;
+        let mut controlled = Vec::new();
+        for (target, number) in numbers.iter().enumerate() {
+            let heuristic = |name: &str| plant.heuristic(name, target);
+            let bounds = *plant.bounds();
+            controlled.push(Controlled {
+                number: *number,
+                policy: self.controllers.build(*number, &heuristic, bounds, &seeds)?,
+                guards: Guards::bounds_only(bounds)?,
+                features: Features::new(bounds),
+                means: WindowMeans::default(),
+                ungranted: 0,
+            });
+        }
+        let takes_turns =
+            matches!(self.controllers, Controllers::Learned { takes_turns: true, .. });
+        let mut queue = TurnQueue::default();
+        for _ in 0..self.windows() {
+            plant.advance()?;
+            let mut kept = Vec::new();
+            for (target, one) in controlled.iter_mut().enumerate() {
+                let features = one.features.observe(plant.observe(target));
+                one.means.add(&features, plant.reward(target));
+                kept.push(features[0]);
+            }
+            let turn = if takes_turns { queue.next(numbers, &kept) } else { None };
+            for (target, one) in controlled.iter_mut().enumerate() {
+                let acts = !takes_turns || turn == Some(target);
+                let decision = one.control(plant.as_mut(), target, scaled_by, acts)?;
+                record(WindowRecord {
+                    function: one.number,
+                    name: plant.name(target),
+                    window: plant.window(target).expect("a window has just been played"),
+                    decision: &decision,
+                })?;
+            }
+        }
+        Ok(Played::new(plant.as_mut(), &controlled))
+    }
+}
+
+impl Controlled {
+    /// The end of one window: decision and action.
+    fn control(
+        &mut self,
+        plant: &mut dyn SimulatedPlant,
+        target: usize,
+        scaled_by: ScaledBy,
+        acts: bool,
+    ) -> Result<Decision> {
+        let seen = plant.observe(target);
+        let decision = match acts {
+            true => decide(self.policy.as_mut(), &mut self.guards, seen),
+            false => decide(&mut OutOfTurn(self.policy.as_mut()), &mut self.guards, seen),
+        };
+        if scaled_by == ScaledBy::Controllers {
+            let granted = plant.apply(target, &decision)?;
+            self.ungranted += u64::from(granted != *decision.applied());
+        }
+        Ok(decision)
+    }
+}
+
+/// What came out of one plant.
+struct Played {
+    outcomes: Vec<FunctionOutcome>,
+    cores: f64,
+    refused: u64,
+    ungranted: u64,
+}
+
+impl Played {
+    fn new(plant: &mut dyn SimulatedPlant, controlled: &[Controlled]) -> Self {
+        let outcomes = controlled
+            .iter()
+            .enumerate()
+            .map(|(target, one)| FunctionOutcome::new(one.number, plant, target, &one.means));
+        Self {
+            outcomes: outcomes.collect(),
+            cores: plant.cores(),
+            refused: controlled.iter().map(|one| one.guards.refusals()).sum(),
+            ungranted: controlled.iter().map(|one| one.ungranted).sum(),
+        }
+    }
+}

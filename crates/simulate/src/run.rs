@@ -1,0 +1,207 @@
+//! A simulation on disk: what was played, every window of the first seed, and the figures of
+//! all seeds.
+//!
+//! ```text
+//! config.toml      the settings of the world
+//! run.json         policy, scenario, seeds, duration: enough to play it again
+//! windows.jsonl    one line per window and function of the first seed
+//! summary.json     the figures of every seed, when all are done
+//! ```
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use homeostat_lab::{Error, Result, RunFolder, file_error};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::engine::{Scenario, Simulation, WindowRecord};
+use super::outcome::SimulationOutcome;
+use super::trace::TraceFiles;
+
+/// What a simulation was, for people and for playing it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SimulationFacts {
+    /// Always "simulation".
+    pub kind: String,
+    /// Version of this program.
+    pub homeostat: String,
+    /// Who controlled the functions.
+    pub policy: String,
+    /// `together`, `alone` or `trace`.
+    pub scenario: String,
+    /// Files of the trace, if there was one.
+    pub trace: Option<TraceFiles>,
+    /// The load, in words.
+    pub load: String,
+    /// Functions.
+    pub functions: usize,
+    /// Mean CPU demand over cores, where it is known.
+    pub mean_load: Option<f64>,
+    /// Simulated seconds.
+    pub duration_s: f64,
+    /// Length of a window in seconds.
+    pub window_s: f64,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+}
+
+/// The word in `run.json`.
+const KIND: &str = "simulation";
+
+/// A finished simulation, as it was written.
+#[derive(Debug, Clone)]
+pub struct FinishedSimulation {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What it was.
+    pub facts: SimulationFacts,
+    /// Each seed's figures.
+    pub outcomes: Vec<SimulationOutcome>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Summary {
+    policy: String,
+    outcomes: Vec<SimulationOutcome>,
+}
+
+/// Plays every seed, several at once, and writes the folder. `progress` hears how many of all
+/// windows are done, from any thread; once `stop` is set, the run ends with an error.
+pub fn run_simulation(
+    simulation: &Simulation,
+    facts: &SimulationFacts,
+    config_toml: &str,
+    path: &Path,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<FinishedSimulation> {
+    let folder = RunFolder::create_plain(path)?;
+    folder.write("config.toml", config_toml.as_bytes())?;
+    folder.write("run.json", pretty(facts).as_bytes())?;
+    let windows_path = folder.file("windows.jsonl");
+    let file = File::create(&windows_path).map_err(file_error("create", &windows_path))?;
+    let writer = Mutex::new(BufWriter::new(file));
+    let functions = facts.functions as u64;
+    let total = simulation.windows() * functions * facts.seeds.len() as u64;
+    let done = AtomicU64::new(0);
+    let outcomes = facts.seeds.par_iter().enumerate().map(|(place, seed)| {
+        simulation.run(*seed, &mut |record: WindowRecord<'_>| {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            if place == 0 {
+                let mut writer = writer.lock().expect("no writer panics");
+                writeln!(writer, "{}", line_of(&record))
+                    .map_err(file_error("write", &windows_path))?;
+            }
+            Ok(())
+        })
+    });
+    let outcomes: Vec<SimulationOutcome> = outcomes.collect::<Result<_>>()?;
+    let mut writer = writer.into_inner().expect("no writer panics");
+    writer.flush().map_err(file_error("write", &windows_path))?;
+    let summary = Summary { policy: facts.policy.clone(), outcomes };
+    folder.write("summary.json", pretty(&summary).as_bytes())?;
+    Ok(FinishedSimulation {
+        path: path.to_owned(),
+        facts: facts.clone(),
+        outcomes: summary.outcomes,
+    })
+}
+
+impl FinishedSimulation {
+    /// Reads a folder that [`run_simulation`] wrote.
+    pub fn open(path: &Path) -> Result<Self> {
+        let folder = RunFolder::open(path)?;
+        let unreadable = |name: &str, reason: String| Error::NotARun {
+            path: path.to_owned(),
+            reason: format!("its {name} cannot be used: {reason}"),
+        };
+        let facts: SimulationFacts = serde_json::from_slice(&folder.read("run.json")?)
+            .map_err(|error| unreadable("run.json", error.to_string()))?;
+        if facts.kind != KIND {
+            let reason = format!("it is of a {}, not of a simulation", facts.kind);
+            return Err(unreadable("run.json", reason));
+        }
+        if !folder.file("summary.json").is_file() {
+            let reason = "the simulation was interrupted before its end".to_owned();
+            return Err(Error::NotARun { path: path.to_owned(), reason });
+        }
+        let summary: Summary = serde_json::from_slice(&folder.read("summary.json")?)
+            .map_err(|error| unreadable("summary.json", error.to_string()))?;
+        if summary.outcomes.is_empty() || facts.seeds.is_empty() {
+            return Err(unreadable("summary.json", "it has no seeds".to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), facts, outcomes: summary.outcomes })
+    }
+}
+
+impl Simulation {
+    /// What it is, in words.
+    pub fn facts(&self, trace: Option<TraceFiles>, seeds: Vec<u64>) -> SimulationFacts {
+        let scenario = match self.scenario {
+            _ if trace.is_some() => "trace",
+            Scenario::Together => "together",
+            Scenario::Alone => "alone",
+        };
+        let is_known = self.scenario == Scenario::Together;
+        SimulationFacts {
+            kind: KIND.to_owned(),
+            homeostat: env!("CARGO_PKG_VERSION").to_owned(),
+            policy: self.controllers.name().to_owned(),
+            scenario: scenario.to_owned(),
+            trace,
+            load: self.system.load(),
+            functions: self.system.targets(),
+            mean_load: self.system.mean_load().filter(|_| is_known),
+            duration_s: self.played().seconds(),
+            window_s: self.system.window().seconds(),
+            seeds,
+        }
+    }
+}
+
+/// A window as one line of JSON.
+fn line_of(record: &WindowRecord<'_>) -> serde_json::Value {
+    let WindowRecord { function, name, window, decision } = record;
+    let obs = &window.observation;
+    let reasons: Vec<String> = decision.reasons().iter().map(ToString::to_string).collect();
+    json!({
+        "t_s": obs.now.seconds(),
+        "function": function,
+        "name": name,
+        "slo_ms": obs.slo.threshold().seconds() * 1e3,
+        "p99_ms": obs.latency.map(|latency| latency.seconds() * 1e3),
+        "arrivals_per_s": obs.arrivals_per_s,
+        "waiting": obs.waiting,
+        "completed": window.completed,
+        "missed": window.missed,
+        "timed_out": window.timed_out,
+        "failed": window.failed,
+        "cold_starts": window.cold_starts,
+        "oom_kills": obs.oom_kills,
+        "containers": obs.allocation.replicas,
+        "cpu_millicores": obs.allocation.cpu.millicores(),
+        "memory_mib": obs.allocation.memory.mib(),
+        "cpu_s": window.cpu_s,
+        "container_s": window.container_s,
+        "memory_gib_s": window.memory_gib_s,
+        "decided": {
+            "containers": decision.applied().replicas,
+            "cpu_millicores": decision.applied().cpu.millicores(),
+            "memory_mib": decision.applied().memory.mib(),
+            "reasons": reasons,
+        },
+    })
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).expect("plain values");
+    text + "\n"
+}

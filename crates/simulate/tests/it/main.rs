@@ -1,0 +1,8 @@
+//! Simulations, and the traces and published tables that they are held against.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod measured_table;
+mod sample;
+mod simulation;
+mod trace_files;
+mod traffic;

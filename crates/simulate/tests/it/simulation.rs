@@ -1,0 +1,102 @@
+//! Simulations of controllers on the serverless platform.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use homeostat_core::SimDuration;
+use homeostat_rl::Sampling;
+use homeostat_sim_faas::FaasConfig;
+use homeostat_simulate::{
+    Controllers, FinishedSimulation, Scenario, Simulation, TraceScenario, TracedPlatform,
+    run_simulation,
+};
+
+fn simulation(policy: &str, scenario: Scenario) -> Simulation {
+    let plan = FaasConfig { functions: 4, ..FaasConfig::default() }.build().unwrap();
+    let controllers = Controllers::parse(policy, Sampling::Greedy).unwrap();
+    let duration = SimDuration::from_secs(200);
+    Simulation { system: Arc::new(plan), scenario, controllers, duration }
+}
+
+#[test]
+fn every_controller_plays_and_every_request_is_settled_or_inside() {
+    for name in Controllers::names() {
+        for scenario in [Scenario::Together, Scenario::Alone] {
+            let outcome = simulation(name, scenario).run(1, &mut |_| Ok(())).unwrap();
+            assert_eq!(outcome.functions.len(), 4);
+            assert!(outcome.total.requests > 500, "{name}: {outcome:?}");
+            assert!((0.0..=100.0).contains(&outcome.total.miss_pct), "{name}");
+            assert_eq!(outcome.refused, 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn all_policies_of_a_seed_meet_the_same_requests() {
+    let arrivals = |policy: &str| {
+        let mut rates = Vec::new();
+        simulation(policy, Scenario::Together)
+            .run(7, &mut |record| {
+                rates.push(record.window.observation.arrivals_per_s);
+                Ok(())
+            })
+            .unwrap();
+        rates
+    };
+    let expect = arrivals("none");
+    for name in Controllers::names() {
+        assert_eq!(arrivals(name), expect, "{name}");
+    }
+}
+
+#[test]
+fn every_decision_carries_its_reasons() {
+    for name in Controllers::names() {
+        simulation(name, Scenario::Together)
+            .run(1, &mut |record| {
+                assert!(!record.decision.reasons().is_empty(), "{name}");
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_day_of_a_trace_is_played_on_demand() {
+    let trace = TraceScenario::generate(20, 60, 3);
+    let requests = trace.requests();
+    let simulation = Simulation {
+        duration: trace.duration(),
+        system: Arc::new(TracedPlatform::new(FaasConfig::default().build().unwrap(), trace)),
+        ..simulation("on-demand", Scenario::Together)
+    };
+    let outcome = simulation.run(1, &mut |_| Ok(())).unwrap();
+    let settled = outcome.total.requests;
+    assert!(settled <= requests && settled > requests * 9 / 10, "{settled} of {requests}");
+    assert!(outcome.total.cold_starts > 0);
+}
+
+#[test]
+fn a_finished_simulation_reads_back_and_an_unfinished_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulation = simulation("ensure", Scenario::Together);
+    let facts = simulation.facts(None, vec![1, 2, 3]);
+    let run = |name: &str, stop: bool| {
+        let path = folder.path().join(name);
+        let stop = AtomicBool::new(stop);
+        (path.clone(), run_simulation(&simulation, &facts, "", &path, &|_, _| {}, &stop))
+    };
+    let (path, finished) = run("whole", false);
+    let read = FinishedSimulation::open(&path).unwrap();
+    assert_eq!((&read.facts, read.outcomes), (&facts, finished.unwrap().outcomes));
+    let (path, interrupted) = run("half", true);
+    assert!(interrupted.is_err());
+    let error = FinishedSimulation::open(&path).unwrap_err().to_string();
+    assert!(error.contains("interrupted before its end"), "{error}");
+}
+
+#[test]
+fn an_unknown_policy_is_answered_with_the_known_ones() {
+    let error = Controllers::parse("hpaa", Sampling::Greedy).unwrap_err().to_string();
+    assert!(error.contains("hpaa") && error.contains("did you mean `hpa`?"), "{error}");
+}

@@ -1,0 +1,28 @@
+//! Training runs: learners and environments meet here, round by round, with metrics,
+//! checkpoints and policies on disk; evaluation of finished policies; learning curves.
+//!
+//! Prints nothing: the caller shows progress through [`Watcher`].
+#![forbid(unsafe_code)]
+
+mod coordinated_worlds;
+mod curves;
+mod episode_stats;
+mod evaluate;
+mod evaluate_together;
+mod metrics;
+mod separate_worlds;
+mod shared_lane;
+mod shared_worlds;
+pub mod team;
+mod tensorboard;
+mod trainer;
+mod training;
+mod watched_team;
+
+pub use curves::{Curve, draw_curves, read_curves};
+pub use episode_stats::{AgentRound, TimeSplit};
+pub use evaluate::{Evaluation, EvaluationConfig, evaluate};
+pub use metrics::{ExtraWriters, RoundTiming};
+pub use trainer::Trainer;
+pub use training::{Progress, Silent, Training, TrainingSummary, Watcher};
+pub use watched_team::{Glance, WatchedTeam};

@@ -1,0 +1,162 @@
+//! Learners and worlds brought together: a fleet of agents, advanced round by round.
+//!
+//! Agents play apart, each in worlds of its own, or together in worlds that they share; which of
+//! the two follows from the environment. Those that share a world learn each by itself, or as a
+//! team.
+
+use std::collections::BTreeMap;
+
+use homeostat_core::{AgentId, Snapshot};
+use homeostat_lab::{Checkpoint, Error, Result, RunConfig};
+use homeostat_nn::Kernel;
+use homeostat_rl::Policy;
+
+use crate::coordinated_worlds::CoordinatedWorlds;
+use crate::episode_stats::{AgentRound, EpisodeStats, TimeSplit};
+use crate::separate_worlds::SeparateWorlds;
+use crate::shared_worlds::SharedWorlds;
+
+/// Agents in training.
+pub struct Trainer {
+    kernel: Kernel,
+    identity: BTreeMap<String, String>,
+    total_steps: u64,
+    step: u64,
+    company: Box<dyn AgentGroup>,
+}
+
+/// Agents with the worlds they play in.
+pub(crate) trait AgentGroup: Send {
+    /// Advances every agent to `target` steps of `total`. An agent that fails is stopped;
+    /// the others go on.
+    fn advance(&mut self, target: u64, total: u64);
+
+    /// Reports the round of every agent that had a part in it, ordered by number.
+    fn close_round(&mut self) -> (Vec<AgentRound>, TimeSplit);
+
+    /// The books of every agent that ever learnt, ordered by number.
+    fn ledgers(&self) -> Vec<&EpisodeStats>;
+
+    /// Whether nobody is left to learn.
+    fn has_stopped(&self) -> bool;
+
+    /// Every agent's policy; one that stopped on an error has none to trust.
+    fn policies(&self) -> Vec<(AgentId, Policy)>;
+
+    /// Writes the whole state.
+    fn save(&self, out: &mut Snapshot);
+
+    /// Restores what [`AgentGroup::save`] wrote.
+    fn load(&mut self, from: &Snapshot) -> Result<()>;
+}
+
+impl Trainer {
+    /// Fresh agents. What is random in agent `k` depends on the seed and on `k` alone, not
+    /// on how many others there are.
+    pub fn new(config: &RunConfig) -> Result<Self> {
+        let make = || Ok(config.env_factory.make_multi_agent(&config.env)?);
+        let company: Box<dyn AgentGroup> = if config.team.is_some() {
+            Box::new(CoordinatedWorlds::new(config)?)
+        } else if config.env_factory.is_shared(&config.env) {
+            Box::new(SharedWorlds::new(config, &make)?)
+        } else {
+            Box::new(SeparateWorlds::new(config)?)
+        };
+        Ok(Self::with_company(config, company))
+    }
+
+    pub(crate) fn with_company(config: &RunConfig, company: Box<dyn AgentGroup>) -> Self {
+        Self {
+            kernel: config.kernel,
+            identity: config.identity.clone(),
+            total_steps: config.steps,
+            step: 0,
+            company,
+        }
+    }
+
+    /// Agents as a checkpoint left them. Settings that would make it another run are
+    /// refused by name.
+    pub fn restore(config: &RunConfig, checkpoint: &Checkpoint) -> Result<Self> {
+        checkpoint.refuse_changes(config)?;
+        let mut this = Self::new(config)?;
+        this.load(checkpoint)?;
+        Ok(this)
+    }
+
+    pub(crate) fn load(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.step = checkpoint.step()?;
+        self.company.load(checkpoint.state())
+    }
+
+    /// The whole state.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let mut state = Snapshot::default();
+        self.company.save(&mut state);
+        Checkpoint::new(self.step, self.kernel, &self.identity, state)
+    }
+
+    /// Steps that each agent has taken.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Whether the budget is spent, or nobody is left to spend it.
+    pub fn is_done(&self) -> bool {
+        self.step >= self.total_steps || self.company.has_stopped()
+    }
+
+    /// Advances every agent by up to `steps` steps (rounded up to whole lanes), all
+    /// agents at once. An agent that fails is stopped; the others go on.
+    pub fn round(&mut self, steps: u64) -> (Vec<AgentRound>, TimeSplit) {
+        let target = (self.step + steps).min(self.total_steps);
+        self.company.advance(target, self.total_steps);
+        self.step = target;
+        self.company.close_round()
+    }
+
+    /// The standing of every agent that ever learnt, without playing on.
+    pub fn standing(&self) -> Vec<AgentRound> {
+        self.company.ledgers().into_iter().map(EpisodeStats::standing).collect()
+    }
+
+    /// Every agent's policy as it is now; one that stopped on an error has none to trust.
+    pub fn policies(&self) -> Vec<(AgentId, Policy)> {
+        self.company.policies()
+    }
+
+    /// Number of agents that ever learnt.
+    pub fn agents(&self) -> usize {
+        self.company.ledgers().len()
+    }
+
+    /// Steps that all agents have taken together.
+    pub fn steps_of_all(&self) -> u64 {
+        self.company.ledgers().iter().map(|ledger| ledger.step).sum()
+    }
+}
+
+/// A fleet that exceeds the free memory is refused before it is built, where the
+/// system tells how much there is.
+pub(crate) fn refuse_what_does_not_fit(config: &RunConfig, bytes_per_agent: usize) -> Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes =
+        line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    let Some(free) = kibibytes.map(|kibibytes| kibibytes * 1024) else { return Ok(()) };
+    let needed = u64::from(config.agents).saturating_mul(bytes_per_agent as u64);
+    if needed <= free {
+        return Ok(());
+    }
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    Err(Error::OutOfRange {
+        key: "run.agents".to_owned(),
+        value: config.agents.to_string(),
+        source_text: "this run".to_owned(),
+        expected: format!(
+            "it needs {:.1} GB, and {:.1} GB are free here",
+            gigabytes(needed),
+            gigabytes(free)
+        ),
+    })
+}

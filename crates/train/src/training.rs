@@ -1,0 +1,324 @@
+//! One training run from start to end: rounds, metrics, checkpoints, policies,
+//! summary. Whoever watches gets every round and may ask to stop.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use homeostat_core::AgentId;
+use homeostat_lab::{
+    Assignment, Environments, Error, FoundCheckpoint, Result, RunConfig, RunFolder, Settings,
+    Summary, UserLayers,
+};
+use homeostat_rl::RunProvenance;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::episode_stats::{AgentRound, TimeSplit};
+use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming, write_csv};
+use crate::trainer::Trainer;
+
+/// Whoever watches a run.
+pub trait Watcher {
+    /// After every round.
+    fn round(&mut self, progress: &Progress<'_>);
+
+    /// Something worth a line.
+    fn note(&mut self, text: &str);
+
+    /// Asked after every round; true ends the run with a checkpoint.
+    fn wants_to_stop(&self) -> bool;
+}
+
+/// A watcher that shows nothing and never stops a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Watcher for Silent {
+    fn round(&mut self, _progress: &Progress<'_>) {}
+
+    fn note(&mut self, _text: &str) {}
+
+    fn wants_to_stop(&self) -> bool {
+        false
+    }
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// Steps of each agent so far.
+    pub step: u64,
+    /// Steps of each agent in all.
+    pub total_steps: u64,
+    /// The round of every agent.
+    pub agents: &'a [AgentRound],
+    /// What the clock says.
+    pub timing: RoundTiming,
+}
+
+impl Progress<'_> {
+    /// Mean over agents of the mean return of their last hundred episodes.
+    pub fn recent_return(&self) -> Option<f64> {
+        let returns: Vec<f64> =
+            self.agents.iter().filter_map(|agent| agent.recent_return).collect();
+        Summary::of(&returns).map(|summary| summary.mean)
+    }
+}
+
+/// A run that is ready to go.
+pub struct Training {
+    config: RunConfig,
+    folder: RunFolder,
+    trainer: Trainer,
+    writers: MetricWriters,
+    extra: ExtraWriters,
+    last: Vec<AgentRound>,
+    /// Whose policy is not on the disk as it is now.
+    unsaved: BTreeSet<AgentId>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingSummary {
+    /// Figures that follow from the seed, for `summary.json` and the terminal.
+    pub figures: Value,
+    /// Figures of the clock.
+    pub timing: Value,
+    /// Errors of agents that stopped.
+    pub stopped: Vec<String>,
+}
+
+impl TrainingSummary {
+    /// Why the run failed, if agents stopped on errors.
+    pub fn failure(&self) -> Option<String> {
+        let first = self.stopped.first()?;
+        Some(format!("agents stopped early: {}; the first: {first}", self.stopped.len()))
+    }
+}
+
+impl Training {
+    /// A new run in a new folder.
+    pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {
+        let trainer = Trainer::new(&config)?;
+        let folder = RunFolder::create(path)?;
+        folder.write("config.toml", config.toml.as_bytes())?;
+        let facts = json!({
+            "homeostat": env!("CARGO_PKG_VERSION"),
+            "algorithm": config.algorithm_name(),
+            "env": config.env,
+            "seed": config.seed,
+            "agents": config.agents,
+            "kernel": config.kernel.to_string(),
+        });
+        folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
+        let writers = MetricWriters::open(&folder, extra, 0)?;
+        let last = trainer.standing();
+        let unsaved = last.iter().map(|agent| agent.agent).collect();
+        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
+    }
+
+    /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
+    /// budget. Without any checkpoint the run starts again in its folder.
+    pub fn resume(
+        environments: &Environments,
+        path: &Path,
+        steps: Option<u64>,
+        extra: ExtraWriters,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Self> {
+        let folder = RunFolder::open_locked(path)?;
+        let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
+        let name = folder.file("config.toml").display().to_string();
+        let mut layers = UserLayers::of_file(name, text);
+        let steps = steps.map(|steps| Assignment::new("run.steps", steps.to_string(), "--steps"));
+        layers.flags.extend(steps);
+        let settings = Settings::resolve(environments, &layers)?;
+        settings.renamed().iter().for_each(|renamed| watcher.note(renamed));
+        let config = settings.validate()?;
+        let trainer = match folder.newest_checkpoint()? {
+            Some(found) => {
+                for refused in &found.refused {
+                    watcher.note(&format!("passed over a damaged checkpoint: {refused}"));
+                }
+                Self::restore(&config, &found, watcher)?
+            }
+            None => {
+                watcher.note("there is no checkpoint yet: starting from the beginning");
+                Trainer::new(&config)?
+            }
+        };
+        folder.write("config.toml", config.toml.as_bytes())?;
+        let writers = MetricWriters::open(&folder, extra, trainer.step())?;
+        let last = trainer.standing();
+        let unsaved = last.iter().map(|agent| agent.agent).collect();
+        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
+    }
+
+    fn restore(
+        config: &RunConfig,
+        found: &FoundCheckpoint,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Trainer> {
+        let step = found.checkpoint.step()?;
+        if config.steps < step {
+            return Err(Error::OutOfRange {
+                key: "run.steps".to_owned(),
+                value: config.steps.to_string(),
+                source_text: "this call".to_owned(),
+                expected: format!("the run has taken {step} steps already"),
+            });
+        }
+        let trainer = Trainer::restore(config, &found.checkpoint)?;
+        if trainer.is_done() {
+            watcher.note("the run has nothing left to do; --steps gives it a larger budget");
+        } else {
+            watcher.note(&format!("going on from step {step} ({})", found.path.display()));
+        }
+        let (then, now) = (found.checkpoint.kernel(), config.kernel.to_string());
+        if then != now {
+            watcher.note(&format!(
+                "kernel {now} goes on where {then} stopped: the last bits may differ"
+            ));
+        }
+        Ok(trainer)
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// The run's settings.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// Trains until the budget is spent or the watcher wants to stop. Either way a
+    /// checkpoint, the policies and a summary are written.
+    pub fn run(mut self, watcher: &mut dyn Watcher) -> Result<TrainingSummary> {
+        let start = Instant::now();
+        let (first_step, first_steps) = (self.trainer.step(), self.trainer.steps_of_all());
+        let mut split = TimeSplit::default();
+        let mut next_checkpoint = next_multiple(first_step, self.config.checkpoint_every);
+        let mut interrupted = false;
+        while !self.trainer.is_done() && !interrupted {
+            let (before, began) = (self.trainer.step(), Instant::now());
+            let steps_before = self.trainer.steps_of_all();
+            // Rounds end on the same steps whether or not a run was interrupted.
+            let until = next_multiple(before, self.config.log_every);
+            let (rounds, time) = self.trainer.round(until - before);
+            let step = self.trainer.step();
+            let steps = self.trainer.steps_of_all() - steps_before;
+            let timing = RoundTiming {
+                elapsed_s: start.elapsed().as_secs_f64(),
+                steps_per_s: steps as f64 / began.elapsed().as_secs_f64(),
+                split: time,
+            };
+            split += time;
+            self.writers.write(step, &rounds, &timing)?;
+            watcher.round(&Progress {
+                step,
+                total_steps: self.config.steps,
+                agents: &rounds,
+                timing,
+            });
+            for round in &rounds {
+                let is_new = !self
+                    .last
+                    .iter()
+                    .any(|last| last.agent == round.agent && last.stopped.is_some());
+                if let (Some(reason), true) = (&round.stopped, is_new) {
+                    watcher.note(reason);
+                }
+            }
+            self.unsaved.extend(rounds.iter().map(|round| round.agent));
+            self.last = rounds;
+            interrupted = watcher.wants_to_stop() && !self.trainer.is_done();
+            if step >= next_checkpoint || interrupted || self.trainer.is_done() {
+                self.save()?;
+                next_checkpoint = next_multiple(step, self.config.checkpoint_every);
+            }
+        }
+        self.finish(interrupted, first_steps, start, split)
+    }
+
+    /// Metrics first, then the state, then the policies: whatever a crash leaves, no
+    /// checkpoint is ahead of the metrics.
+    fn save(&mut self) -> Result<()> {
+        self.writers.sync()?;
+        let checkpoint = self.trainer.checkpoint().to_bytes();
+        self.folder.write_checkpoint(self.trainer.step(), &checkpoint)?;
+        for (agent, policy) in self.trainer.policies() {
+            // Whoever left long ago is written once, not again with every checkpoint.
+            if self.unsaved.contains(&agent) {
+                let policy = policy.with_run(Some(self.provenance()));
+                self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+            }
+        }
+        self.unsaved.clear();
+        Ok(())
+    }
+
+    /// What a policy file says of this run.
+    fn provenance(&self) -> RunProvenance {
+        let (seed, steps) = (self.config.seed, self.config.steps);
+        let settings = self.config.identity.clone();
+        let digest = Sha256::digest(format!("{seed}\n{steps}\n{settings:?}"));
+        let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        RunProvenance { seed, steps, settings, hash }
+    }
+
+    fn finish(
+        self,
+        interrupted: bool,
+        first_steps: u64,
+        start: Instant,
+        split: TimeSplit,
+    ) -> Result<TrainingSummary> {
+        if self.extra.csv {
+            write_csv(&self.folder)?;
+        }
+        // Of all who ever learnt: whoever has left is no longer among the last round's.
+        let agents = self.trainer.standing();
+        let returns: Vec<f64> = agents.iter().filter_map(|agent| agent.recent_return).collect();
+        let summary = Summary::of(&returns);
+        let stopped: Vec<String> =
+            agents.iter().filter_map(|agent| agent.stopped.clone()).collect();
+        let status = match (interrupted, stopped.is_empty()) {
+            (true, _) => "interrupted",
+            (false, true) => "finished",
+            (false, false) => "agents stopped",
+        };
+        let figures = json!({
+            "status": status,
+            "algorithm": self.config.algorithm_name(),
+            "env": self.config.env,
+            "seed": self.config.seed,
+            "agents": agents.len(),
+            "agents_stopped": stopped.len(),
+            "steps": agents.iter().map(|agent| agent.step).max(),
+            "episodes": agents.iter().map(|agent| agent.episodes).sum::<u64>(),
+            "return_mean": summary.map(|summary| summary.mean),
+            "return_interval": summary.and_then(|summary| summary.interval()),
+            "return_min": summary.map(|summary| summary.min),
+            "return_max": summary.map(|summary| summary.max),
+        });
+        self.folder.write("summary.json", format!("{figures:#}\n").as_bytes())?;
+        let elapsed = start.elapsed().as_secs_f64();
+        let steps = self.trainer.steps_of_all() - first_steps;
+        let timing = json!({
+            "elapsed_s": elapsed,
+            "steps_per_s": steps as f64 / elapsed,
+            "world_s": split.world.as_secs_f64(),
+            "inference_s": split.inference.as_secs_f64(),
+            "update_s": split.update.as_secs_f64(),
+        });
+        Ok(TrainingSummary { figures, timing, stopped })
+    }
+}
+
+/// The next multiple of `unit` above `step`.
+fn next_multiple(step: u64, unit: u64) -> u64 {
+    (step / unit + 1).saturating_mul(unit)
+}

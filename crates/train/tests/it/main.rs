@@ -1,0 +1,7 @@
+//! Learners and environments together.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod control_tasks;
+mod joint_training;
+mod lanes_on_threads;
+mod team;
