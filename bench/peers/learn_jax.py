@@ -1,6 +1,7 @@
 """The work of `homeostat bench learn` on JAX: the whole update is one compiled
 scan, agents are spread over the cores by pmap and run one after the other by
-lax.map, which is faster on a CPU than vmap. Prints JSON."""
+lax.map, which is faster on a CPU than vmap. The recurrent network is two scans for each
+layer, compiled with its gradient. Prints JSON."""
 
 import json
 import os
@@ -76,6 +77,39 @@ def time_inference():
     return work.median_ms(lambda: [infer(params, obs).block_until_ready() for _ in range(calls)], 9) * 1e3 / calls
 
 
+def direction(weights, x, reverse):
+    of_input, of_hidden, input_bias, hidden_bias = weights
+    size = work.GRU_HIDDEN
+
+    def step(h, sums):
+        hidden = h @ of_hidden + hidden_bias
+        reset = jax.nn.sigmoid(sums[:, :size] + hidden[:, :size])
+        update = jax.nn.sigmoid(sums[:, size : 2 * size] + hidden[:, size : 2 * size])
+        candidate = jnp.tanh(sums[:, 2 * size :] + reset * hidden[:, 2 * size :])
+        h = candidate + update * (h - candidate)
+        return h, h
+
+    initial = jnp.zeros((work.GRU_SEQUENCES, size))
+    return jax.lax.scan(step, initial, x @ of_input + input_bias, reverse=reverse)[1]
+
+
+def time_recurrent():
+    directions = jax.tree.map(jnp.asarray, work.gru_weights())
+    x = jnp.asarray(work.gru_sequences())
+
+    def loss(directions):
+        rows = x
+        for layer in range(2):
+            both = [direction(directions[2 * layer + d], rows, d == 1) for d in range(2)]
+            rows = jnp.concatenate(both, -1)
+        return (rows**2).mean()
+
+    run = jax.jit(jax.value_and_grad(loss))
+    value, gradients = run(directions)
+    checksums = work.gru_checksums(value, jax.tree.leaves(gradients))
+    return work.median_and_fastest_ms(lambda: jax.block_until_ready(run(directions)), 9), checksums
+
+
 def main():
     sizes = [int(size) for size in sys.argv[1].split(",")]
     result = {"version": jax.__version__, "infer_us": time_inference(), "update_ms": {}, "checksum": {}}
@@ -96,6 +130,7 @@ def main():
             result["checksum"][f"mb{minibatch}"] = work.checksums([tensor[0, 0] for tensor in done[0]])
             call = lambda: jax.block_until_ready(run(state, data))
             timings[f"n{agents}"] = work.median_ms(call, 5 if agents < 1000 else 3)
+    (result["recurrent_ms"], result["recurrent_fastest_ms"]), result["checksum"]["recurrent"] = time_recurrent()
     print(json.dumps(result))
 
 

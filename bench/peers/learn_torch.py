@@ -1,5 +1,6 @@
 """The work of `homeostat bench learn` on PyTorch: all agents stacked into batched
-matrix products, the fastest way it has for many small networks. Prints JSON."""
+matrix products, the fastest way it has for many small networks, and its own GRU.
+Prints JSON."""
 
 import json
 import sys
@@ -45,6 +46,24 @@ def time_inference():
     return work.median_ms(infer, 9) * 1e3 / 500
 
 
+def time_recurrent():
+    gru = torch.nn.GRU(work.GRU_INPUTS, work.GRU_HIDDEN, num_layers=2, bidirectional=True)
+    tensors = [tensor for direction in work.gru_weights() for tensor in direction]
+    with torch.no_grad():
+        for parameter, tensor in zip(gru.parameters(), tensors):
+            parameter.copy_(torch.from_numpy(tensor.T.copy()))
+    x = torch.from_numpy(work.gru_sequences())
+
+    def run():
+        gru.zero_grad()
+        loss = (gru(x)[0] ** 2).mean()
+        loss.backward()
+        return loss
+
+    checksums = work.gru_checksums(run().item(), [parameter.grad for parameter in gru.parameters()])
+    return work.median_and_fastest_ms(run, 9), checksums
+
+
 def main():
     sizes = [int(size) for size in sys.argv[1].split(",")]
     result = {"version": torch.__version__, "infer_us": time_inference(), "update_ms": {}, "checksum": {}}
@@ -67,6 +86,7 @@ def main():
             update()
             result["checksum"][f"mb{minibatch}"] = work.checksums([tensor[0].detach().numpy() for tensor in params])
             timings[f"n{agents}"] = work.median_ms(update, 5 if agents < 1000 else 1)
+    (result["recurrent_ms"], result["recurrent_fastest_ms"]), result["checksum"]["recurrent"] = time_recurrent()
     print(json.dumps(result))
 
 

@@ -13,6 +13,9 @@ STEPS, EPOCHS = 200, 5
 LEARNING_RATE, EPSILON = 3e-4, 1e-5
 CLIP, ENTROPY, VALUE = 0.2, 0.01, 0.5
 
+# A bidirectional GRU of two layers.
+GRU_INPUTS, GRU_HIDDEN, GRU_STEPS, GRU_SEQUENCES = 16, 256, 100, 32
+
 
 def uniform(stream, agent, count):
     """Numbers 0..count of one stream of one agent: uniform in [0, 1), 24 bits."""
@@ -57,6 +60,32 @@ def batch(agent):
     }
 
 
+def gru_weights():
+    """Both directions of both layers: matrices [inputs, 3 * hidden] of the input and of
+    the hidden state, then their biases; gates in the order reset, update, candidate."""
+    scale = np.float32(1) / np.sqrt(np.float32(GRU_HIDDEN))
+    width = 3 * GRU_HIDDEN
+    directions = []
+    for direction in range(4):
+        inputs = GRU_INPUTS if direction < 2 else 2 * GRU_HIDDEN
+        shapes = [(inputs, width), (GRU_HIDDEN, width), (width,), (width,)]
+        directions.append([
+            (symmetric(10 + tensor, direction, int(np.prod(shape))) * scale).reshape(shape)
+            for tensor, shape in enumerate(shapes)
+        ])
+    return directions
+
+
+def gru_sequences():
+    count = GRU_STEPS * GRU_SEQUENCES * GRU_INPUTS
+    return symmetric(20, 0, count).reshape(GRU_STEPS, GRU_SEQUENCES, GRU_INPUTS)
+
+
+def gru_checksums(loss, gradients):
+    absolute = sum(float(np.abs(np.asarray(g, dtype=np.float64)).sum()) for g in gradients)
+    return {"loss": float(loss), "gradient_abs": absolute}
+
+
 def orders(minibatch):
     """Rows of every minibatch of every epoch; what fills no minibatch is left out."""
     rows = []
@@ -72,9 +101,13 @@ def checksums(tensors):
 
 
 def median_ms(call, repetitions):
+    return median_and_fastest_ms(call, repetitions)[0]
+
+
+def median_and_fastest_ms(call, repetitions):
     times = []
     for _ in range(repetitions):
         start = time.perf_counter()
         call()
         times.append((time.perf_counter() - start) * 1e3)
-    return sorted(times)[len(times) // 2]
+    return sorted(times)[len(times) // 2], min(times)

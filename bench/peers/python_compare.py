@@ -79,7 +79,7 @@ def stepping(world, steps):
     # By turns, so that whatever else the machine does meets both alike.
     for _ in range(REPETITIONS):
         envs.reset(seed=1)
-        native.append(seconds_of(lambda: envs._world.time_natively(rows, steps)))
+        native.append(seconds_of(lambda: envs._native.time_natively(rows, steps)))
         envs.reset(seed=1)
         python.append(seconds_of(lambda: play(envs, rows, steps)))
     ratios = [mine.cpu / other.cpu for mine, other in zip(python, native)]

@@ -31,7 +31,7 @@ for name, act in policies.items():
         while not is_over:
             observation, reward, terminated, truncated, info = env.step(act(observation))
             total += reward
-            late += info["missed"]
+            late += info["slo_violations"]
             settled += info["settled"]
             containers.append(info["containers"])
             is_over = terminated or truncated

@@ -1,5 +1,5 @@
-//! Control groups of our own: made under a name nobody else has, gone when dropped. Groups
-//! of others are never written to.
+//! Control groups with a unique name, removed when dropped. No other group
+//! is ever written to.
 //!
 //! Version 2 is used where it has the CPU controller, version 1 otherwise, where every
 //! controller is a tree of its own.
@@ -23,7 +23,7 @@ pub struct Group {
     /// Missing where the kernel or the parent does not hand the controller on.
     memory: Option<PathBuf>,
     /// What we made, and therefore remove.
-    folders: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
     refuge: Option<Refuge>,
 }
 
@@ -152,8 +152,8 @@ impl Group {
 
     /// Moves a process in.
     pub fn add(&self, process: u32) -> Result<()> {
-        for folder in &self.folders {
-            write(&folder.join("cgroup.procs"), &process.to_string())?;
+        for directory in &self.directories {
+            write(&directory.join("cgroup.procs"), &process.to_string())?;
         }
         Ok(())
     }
@@ -178,12 +178,12 @@ impl Group {
     }
 
     fn create_v2(mount: &Path, name: &str) -> Result<Self> {
-        // The root of the tree is best: nobody but the kernel stands above our weights.
-        let hands_on = |folder: &Path| words(folder, "cgroup.subtree_control");
+        // The root of the tree is best: only the kernel stands above our weights.
+        let hands_on = |directory: &Path| words(directory, "cgroup.subtree_control");
         let make = |parent: &Path| {
-            let folder = parent.join(name);
-            let memory = hands_on(parent).contains("memory").then(|| folder.clone());
-            Self::make(Version::V2, folder.clone(), folder, memory)
+            let directory = parent.join(name);
+            let memory = hands_on(parent).contains("memory").then(|| directory.clone());
+            Self::make(Version::V2, directory.clone(), directory, memory)
         };
         let at_root = if hands_on(mount).contains("cpu") {
             make(mount)
@@ -221,17 +221,17 @@ impl Group {
     }
 
     fn create_v1(mounts: &[Mount], name: &str) -> Result<Self> {
-        let folder = |controller: &str| {
+        let directory = |controller: &str| {
             let has = |mount: &&Mount| mount.controllers.iter().any(|has| has == controller);
             mounts.iter().find(has).map(|mount| mount.point.join(name))
         };
-        let (Some(cpu), Some(accounting)) = (folder("cpu"), folder("cpuacct")) else {
+        let (Some(cpu), Some(accounting)) = (directory("cpu"), directory("cpuacct")) else {
             return Err(Error::Groups {
                 path: PathBuf::from("/sys/fs/cgroup"),
                 reason: "no tree with the CPU controller is mounted".to_owned(),
             });
         };
-        Self::make(Version::V1, cpu, accounting, folder("memory"))
+        Self::make(Version::V1, cpu, accounting, directory("memory"))
     }
 
     fn make(
@@ -240,17 +240,17 @@ impl Group {
         accounting: PathBuf,
         memory: Option<PathBuf>,
     ) -> Result<Self> {
-        // Every folder once: version 1 may mount several controllers together.
+        // Every directory once: version 1 may mount several controllers together.
         let wanted: BTreeSet<_> = [Some(&cpu), Some(&accounting), memory.as_ref()]
             .into_iter()
             .flatten()
             .cloned()
             .collect();
         let mut group =
-            Self { version, cpu, accounting, memory, folders: Vec::new(), refuge: None };
-        for folder in wanted {
-            fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
-            group.folders.push(folder);
+            Self { version, cpu, accounting, memory, directories: Vec::new(), refuge: None };
+        for directory in wanted {
+            fs::create_dir(&directory).map_err(|error| refused(&directory, &error))?;
+            group.directories.push(directory);
         }
         Ok(group)
     }
@@ -265,7 +265,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.folders.iter().for_each(|folder| remove(folder));
+        self.directories.iter().for_each(|directory| remove(directory));
     }
 }
 
@@ -291,8 +291,8 @@ impl Mount {
     }
 }
 
-fn words(folder: &Path, file: &str) -> BTreeSet<String> {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+fn words(directory: &Path, file: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -321,9 +321,9 @@ fn refused(path: &Path, error: &io::Error) -> Error {
 }
 
 /// Removes a group. The kernel takes a moment to forget processes that have ended.
-fn remove(folder: &Path) {
+fn remove(directory: &Path) {
     for _ in 0..50 {
-        match fs::remove_dir(folder) {
+        match fs::remove_dir(directory) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {
                 sleep(Duration::from_millis(10));
             }

@@ -166,7 +166,8 @@ impl ContentionPlan<'_> {
         } else {
             Form::Linear
         };
-        let mixes = self.mixes().map(|mix| mix_report(cores, mix, &categories, &mixed));
+        let mixes =
+            self.mixes().map(|(mix, busy)| mix_report(cores, mix, busy, &categories, &mixed));
         Ok(ContentionReport { cores, form, mixes: mixes.collect(), categories })
     }
 
@@ -251,7 +252,8 @@ fn observation(category: Kind, cores: usize, counted: &[Count]) -> Observation {
 
 fn mix_report(
     cores: usize,
-    (mix, busy): ([Kind; 2], usize),
+    mix: [Kind; 2],
+    busy: usize,
     categories: &[CategoryReport],
     mixed: &[([Kind; 2], usize, Vec<Count>)],
 ) -> MixReport {

@@ -1,4 +1,4 @@
-//! Coefficients of what crowding costs, by least squares.
+//! Coefficients of the cost of contention, by least squares.
 //!
 //! With `b` busy workers on `C` cores, the same work takes `1 + y s + x o` times the CPU time
 //! it takes alone, where `s = (min(b, C) - 1) / (C - 1)` says how many of the other cores are
@@ -55,7 +55,7 @@ pub struct Estimate {
     pub error: f64,
 }
 
-/// What crowding costs one category of work.
+/// What contention costs one category of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StrainFit {
     /// How the cost beyond saturation grows.
@@ -80,11 +80,11 @@ impl StrainFit {
             .map(|(busy, rate)| ([company(*busy, cores), form.overload(*busy, cores)], rate.ln()))
             .collect();
         let has_alone = observed.iter().any(|(busy, _)| *busy == 1);
-        let has_overload = rows.iter().any(|(crowd, _)| crowd[1] > 0.0);
+        let has_overload = rows.iter().any(|(load, _)| load[1] > 0.0);
         if !is_usable || !has_alone || !has_overload {
             return None;
         }
-        let has_company = rows.iter().any(|(crowd, _)| crowd[0] > 0.0);
+        let has_company = rows.iter().any(|(load, _)| load[0] > 0.0);
         let unknowns = if has_company { 3 } else { 2 };
         if rows.len() <= unknowns {
             return None;
@@ -132,8 +132,8 @@ fn gauss_newton(rows: &[([f64; 2], f64)], has_company: bool) -> Option<([f64; 3]
     let slowdown = |at: &[f64; 3], [s, o]: &[f64; 2]| 1.0 + at[2] * s + at[1] * o;
     let squares = |at: &[f64; 3]| -> f64 {
         rows.iter()
-            .map(|(crowd, log)| {
-                let slowdown = slowdown(at, crowd);
+            .map(|(load, log)| {
+                let slowdown = slowdown(at, load);
                 if slowdown > 0.0 { (log - at[0] + slowdown.ln()).powi(2) } else { f64::INFINITY }
             })
             .sum()
@@ -143,9 +143,9 @@ fn gauss_newton(rows: &[([f64; 2], f64)], has_company: bool) -> Option<([f64; 3]
     for _ in 0..100 {
         let mut normal = [[0.0; 3]; 3];
         let mut right = [0.0; 3];
-        for (crowd, log) in rows {
-            let slowdown = slowdown(&at, crowd);
-            let gradient = [1.0, -crowd[1] / slowdown, -crowd[0] / slowdown];
+        for (load, log) in rows {
+            let slowdown = slowdown(&at, load);
+            let gradient = [1.0, -load[1] / slowdown, -load[0] / slowdown];
             let residual = log - at[0] + slowdown.ln();
             for row in 0..3 {
                 right[row] += gradient[row] * residual;

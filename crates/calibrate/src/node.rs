@@ -234,7 +234,7 @@ impl NodeReport {
         );
         if let Some(contention) = &self.contention {
             text.push_str(
-                "\n# Settings of the serverless worlds: `--config` takes this file. Extra CPU time for the\n\
+                "\n# Settings of the serverless simulator: `--config` takes this file. Extra CPU time for the\n\
                  # same work when every core is busy, and for each set of threads beyond the cores.\n\
                  [faas]\n",
             );
@@ -270,7 +270,7 @@ impl NodeReport {
     }
 }
 
-/// The setting of the serverless worlds that a kind of work stands for: functions on graphs
+/// The setting of the serverless simulator that a kind of work stands for: functions on graphs
 /// live in caches.
 fn strain_setting(kind: Kind) -> String {
     match kind {

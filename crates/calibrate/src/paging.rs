@@ -110,16 +110,16 @@ struct Scratch {
 
 impl Scratch {
     fn create() -> Result<Self> {
-        let folder = std::env::temp_dir();
-        if !system::is_on_disk(&folder) {
+        let directory = std::env::temp_dir();
+        if !system::is_on_disk(&directory) {
             return Err(Error::Calibration {
                 reason: format!(
-                    "{} lives in memory, where nothing is paged: set TMPDIR to a folder on a disk",
-                    folder.display()
+                    "{} lives in memory, where nothing is paged: set TMPDIR to a directory on a disk",
+                    directory.display()
                 ),
             });
         }
-        let path = folder.join(format!("homeostat-calibrate-{}.pages", std::process::id()));
+        let path = directory.join(format!("homeostat-calibrate-{}.pages", std::process::id()));
         let failed = failed("write", &path);
         let mut file = File::create_new(&path).map_err(&failed)?;
         let this = Self { path: path.clone() };

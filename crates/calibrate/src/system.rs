@@ -20,7 +20,7 @@ mod imp {
     /// What the kernel calls tmpfs, where files live in memory.
     const TMPFS: FsWord = 0x0102_1994;
 
-    /// A clock that all processes share and nobody sets.
+    /// A clock that all processes share and that is never set.
     pub(crate) fn monotonic() -> Duration {
         read(ClockId::Monotonic)
     }
@@ -55,14 +55,14 @@ mod imp {
         fadvise(file, 0, None, Advice::DontNeed).map_err(|error| failed("drop its pages", error))
     }
 
-    /// Reads come from anywhere: pages that nobody asked for are not fetched ahead.
+    /// Reads come from anywhere: the kernel must not read ahead.
     pub(crate) fn expect_random_reads(file: &File) -> Result<()> {
         fadvise(file, 0, None, Advice::Random).map_err(|error| failed("stop reading ahead", error))
     }
 
     /// Whether files there are kept on a disk rather than in memory.
-    pub(crate) fn is_on_disk(folder: &Path) -> bool {
-        statfs(folder).is_ok_and(|system| system.f_type != TMPFS)
+    pub(crate) fn is_on_disk(directory: &Path) -> bool {
+        statfs(directory).is_ok_and(|system| system.f_type != TMPFS)
     }
 
     fn failed(action: &str, error: impl std::fmt::Display) -> Error {
@@ -102,7 +102,7 @@ mod imp {
         not_linux()
     }
 
-    pub(crate) fn is_on_disk(_folder: &Path) -> bool {
+    pub(crate) fn is_on_disk(_directory: &Path) -> bool {
         false
     }
 }

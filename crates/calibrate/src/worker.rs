@@ -158,7 +158,7 @@ fn count(work: &mut Work, window: Window) -> Result<Count> {
         work.unit()?;
     }
     let (wall, cpu) = (system::monotonic(), system::process_cpu_time());
-    // One unit at least: on a crowded machine a worker may come late to a short window.
+    // One unit at least: on a busy machine a worker may come late to a short window.
     let mut units = 0;
     loop {
         work.unit()?;

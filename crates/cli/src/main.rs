@@ -16,17 +16,17 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     bench, calibrate, compare, config, demo, env, eval, operator, plot, policy, report, reproduce,
-    sim, trace, train,
+    sim, spans, trace, train,
 };
 
-/// Learning controllers that keep services inside their latency objectives at the
-/// lowest cost.
+/// Autoscaling controllers that keep services within their latency SLO at the lowest cost:
+/// train them, simulate them, and run them on Kubernetes.
 #[derive(Parser)]
 #[command(
     name = "homeostat",
     version,
     propagate_version = true,
-    after_help = "First steps:\n  homeostat demo                                       watch agents learn, end with a report\n  homeostat train ppo --env classic/cartpole-v1        train, write a run folder\n  homeostat eval runs/ppo-cartpole-v1-seed1            play what was learnt\n  homeostat env card classic/cartpole-v1               what a world is about\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
+    after_help = "First steps:\n  homeostat demo                                       train agents, compare with autoscalers\n  homeostat train ppo --env classic/cartpole-v1        train an agent and write a run directory\n  homeostat eval runs/ppo-cartpole-v1-seed1            evaluate the trained policy\n  homeostat sim faas --policy hpa+vpa                  run an autoscaling policy in the simulator\n  homeostat recommend -A                               recommend requests and replicas\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -35,53 +35,57 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train agents for twelve serverless functions, play them against autoscalers, and report.
+    /// Train agents for twelve serverless functions and compare them with autoscalers.
     Demo(demo::DemoArguments),
-    /// Train agents and keep everything in a run folder.
+    /// Train agents and write a run directory.
     Train(train::TrainArguments),
-    /// Play the policies of a run, or of one policy file.
+    /// Evaluate the policies of a run, or one policy file.
     Eval(eval::EvalArguments),
-    /// Run autoscaling policies in a simulator, without learning.
+    /// Run autoscaling policies in the simulator.
     Sim(Box<sim::SimArguments>),
-    /// Play a recorded simulation again with another policy; with --prometheus, the recorded
-    /// history of a workload on Kubernetes.
+    /// Repeat a simulation with another policy; with --prometheus, replay the history of a
+    /// workload on Kubernetes.
     Replay(Box<sim::ReplayArguments>),
-    /// Repeat an experiment of the papers.
+    /// Reproduce an experiment of the papers.
     Reproduce(reproduce::ReproduceArguments),
-    /// Hold runs against each other: means with intervals, and what their differences show.
+    /// Compare runs with paired confidence intervals.
     Compare(compare::CompareArguments),
-    /// Write one self-contained page about runs: answer, pictures, decisions, settings.
+    /// Write one self-contained HTML page about runs.
     Report(report::ReportArguments),
-    /// Draw learning curves of runs as an SVG picture.
+    /// Draw learning curves of runs as SVG.
     Plot(plot::PlotArguments),
-    /// Look at traces, fit models to them and make new ones.
+    /// Inspect request traces, fit models to them and generate new ones.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Look at environments.
+    /// Find the critical paths of requests in spans of Jaeger, Zipkin or OpenTelemetry.
+    #[command(subcommand)]
+    Spans(spans::SpansCommand),
+    /// List, describe, check and serve environments.
     #[command(subcommand)]
     Env(env::EnvCommand),
-    /// Look at policy files: what they read and answer, and what can serve them.
+    /// Show the features, actions and provenance of a policy file.
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
-    /// Look at settings and check them.
+    /// Show and check settings.
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[cfg(feature = "network")]
     #[command(flatten)]
     Network(commands::network::NetworkCommand),
-    /// Run the autoscaler for Kubernetes, or print the definitions of its objects.
+    /// Run the Kubernetes autoscaler, or print its manifests.
     Operator(operator::HandedOn),
-    /// Say why an autoscaler on Kubernetes is as it is: reasons, inputs, what HPA and VPA would do.
+    /// Explain the decision of an autoscaler on Kubernetes: reasons, inputs, and what HPA and VPA
+    /// would do.
     Explain(operator::HandedOn),
-    /// Show the last decisions of an autoscaler on Kubernetes.
+    /// Show the latest decisions of an autoscaler on Kubernetes.
     History(operator::HandedOn),
-    /// Say once what workloads on Kubernetes should have: from Prometheus or the metrics server,
-    /// with nothing installed.
+    /// Recommend requests and replicas for workloads on Kubernetes, from Prometheus or the metrics
+    /// server; installs nothing.
     Recommend(operator::HandedOn),
-    /// Measure speed.
+    /// Measure the speed of learning, simulation and the operator.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Measure what simulated nodes assume.
+    /// Measure the cost of contention on this machine for the simulator.
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
 }
@@ -119,6 +123,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Trace(command) => trace::run(&command),
+        Command::Spans(command) => spans::run(&command),
         Command::Env(command) => env::run(&command),
         Command::Policy(command) => policy::run(&command),
         Command::Config(command) => config::run(&command),

@@ -12,32 +12,33 @@ const MOST: u64 = i64::MAX as u64;
 /// Where settings come from.
 #[derive(Args, Clone, Default)]
 pub(crate) struct SettingOptions {
-    /// ppo, dqn, ddpg, q-learning or reinforce; or the method of a team of agents that share a
-    /// world: simppo, simppo+, s-rl, il-rl, cpq-rl, ma-ppo (`homeostat config teams` lists all).
+    /// Algorithm: ppo, dqn, ddpg, q-learning or reinforce; or a team method for agents that share an
+    /// environment: simppo, simppo+, s-rl, il-rl, cpq-rl, ma-ppo (`homeostat config teams` lists all)
+    /// [default: ppo]
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithm: Option<String>,
-    /// The environment; `homeostat env list` shows all.
+    /// Environment; `homeostat env list` lists all [default: classic/cartpole-v1]
     #[arg(long, value_name = "ID")]
     pub(crate) env: Option<String>,
-    /// Everything random follows from it.
+    /// Seed of all random draws [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
     pub(crate) seed: Option<u64>,
-    /// Steps of each agent.
+    /// Steps per agent [default: 100000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
     pub(crate) steps: Option<u64>,
-    /// Independent learners, trained at once.
+    /// Number of independent agents [default: 1]
     #[arg(long)]
     pub(crate) agents: Option<u32>,
-    /// Settings by name; `homeostat config presets` lists them.
+    /// Preset of settings; `homeostat config presets` lists them [default: auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Worker threads; results do not depend on it.
+    /// Worker threads; results do not depend on the number [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// A file of settings in TOML; `homeostat config default` prints a commented one.
+    /// Settings file in TOML; `homeostat config default` prints a commented one.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Any setting, as `ppo.clip=0.1`; may be given several times.
+    /// A setting, such as ppo.clip=0.1; repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The form of a result on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum Output {
-    /// Aligned columns for people.
+    /// Aligned columns.
     #[default]
     Table,
     /// JSON.
@@ -72,6 +72,19 @@ pub(crate) fn print_records(output: Output, records: &[Value]) {
             print(&align(&table));
         }
     }
+}
+
+/// A record with its ratios in percent, for people: `x_ratio` becomes `x_pct`.
+pub(crate) fn in_percent(record: Value) -> Value {
+    let Value::Object(fields) = record else { return record };
+    let fields = fields.into_iter().map(|(name, value)| match value.as_f64() {
+        Some(ratio) if name.contains("_ratio") => {
+            (name.replace("_ratio", "_pct"), Value::from(100.0 * ratio))
+        }
+        _ if name.contains("_ratio") => (name.replace("_ratio", "_pct"), value),
+        _ => (name, value),
+    });
+    fields.collect::<Map<_, _>>().into()
 }
 
 /// Columns padded to their widest cell; numbers to the right.

@@ -146,7 +146,7 @@ impl CountView {
         }
     }
 
-    /// Set once somebody asks to stop.
+    /// Set once the user asks to stop.
     pub(crate) fn interruption(&self) -> &AtomicBool {
         &self.interrupted
     }
@@ -172,7 +172,7 @@ impl StoryView {
         Ok(Self { interrupted: interruption()?, what, bar, last: Mutex::new(None) })
     }
 
-    /// Whether somebody looks at it live.
+    /// Whether it is shown on a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.bar.is_some()
     }
@@ -199,7 +199,7 @@ impl StoryView {
         }
     }
 
-    /// Ends whatever goes on once somebody has asked to stop.
+    /// Ends the work once the user has asked to stop.
     pub(crate) fn stop_if_asked(&self) -> homeostat_lab::Result<()> {
         if self.interrupted.load(Ordering::SeqCst) {
             return Err(homeostat_lab::Error::Interrupted);

@@ -1,6 +1,6 @@
 //! Words to standard error.
 
-/// Writes a line to standard error. Whoever listened there may have gone away; that
+/// Writes a line to standard error. The reader may have gone away; that
 /// must not end a run.
 macro_rules! say {
     ($($text:tt)*) => {{

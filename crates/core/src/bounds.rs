@@ -1,10 +1,10 @@
-//! A closed range that a value may not leave.
+//! Closed ranges.
 
 use std::fmt;
 
 use crate::{Error, Result};
 
-/// Inclusive lower and upper end, with `low <= high` by construction.
+/// An inclusive lower and upper bound, with `low <= high` by construction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds<T> {
     low: T,
@@ -12,7 +12,7 @@ pub struct Bounds<T> {
 }
 
 impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
-    /// Refuses reversed ends, and ends that cannot be compared (NaN).
+    /// An error if the bounds are reversed or cannot be compared (NaN).
     pub fn try_new(low: T, high: T) -> Result<Self> {
         if low <= high {
             Ok(Self { low, high })
@@ -21,22 +21,22 @@ impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
         }
     }
 
-    /// The lower end.
+    /// The lower bound.
     pub fn low(&self) -> T {
         self.low
     }
 
-    /// The upper end.
+    /// The upper bound.
     pub fn high(&self) -> T {
         self.high
     }
 
-    /// Whether the value lies inside, ends included.
+    /// Whether the value lies inside, bounds included.
     pub fn contains(&self, value: T) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// The nearest value inside. A value that cannot be compared becomes the lower end.
+    /// The nearest value inside. A value that cannot be compared becomes the lower bound.
     pub fn clamp(&self, value: T) -> T {
         if value > self.high {
             self.high
@@ -47,7 +47,7 @@ impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
         }
     }
 
-    /// These bounds, moved inside of others as far as they lie outside.
+    /// These bounds, each clamped to `outer`.
     pub fn inside(&self, outer: &Self) -> Self {
         Self { low: outer.clamp(self.low), high: outer.clamp(self.high) }
     }

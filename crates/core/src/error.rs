@@ -1,32 +1,32 @@
-//! What can be wrong with a value before anything runs.
+//! Errors of this crate.
 
-/// A value that this crate refused, with the value and the way out in the text.
+/// An invalid value. The message names the value and what is expected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A quantity is negative, not finite, or too large for its unit.
     #[error("{quantity} must be a finite number from 0 to {most}, got {value}")]
     Quantity {
-        /// What was being built, for example `cores`.
+        /// The quantity, for example `cores`.
         quantity: &'static str,
-        /// The refused number.
+        /// The number given.
         value: f64,
         /// The largest number the unit can hold.
         most: f64,
     },
-    /// The lower end of a range lies above its upper end.
+    /// The lower bound of a range lies above its upper bound.
     #[error("lower bound {low} is above upper bound {high}: swap them or widen the range")]
     BoundsReversed {
-        /// The lower end as written.
+        /// The lower bound as written.
         low: String,
-        /// The upper end as written.
+        /// The upper bound as written.
         high: String,
     },
-    /// An objective that no service could ever be measured against.
-    #[error("objective {what}: got {value}")]
+    /// An SLO with an invalid percentile or threshold.
+    #[error("SLO {what}: got {value}")]
     Objective {
-        /// What an objective needs.
+        /// What an SLO needs.
         what: &'static str,
-        /// The refused value.
+        /// The value given.
         value: String,
     },
     /// A snapshot lacks an array that the loader needs.
@@ -49,5 +49,5 @@ pub enum Error {
     },
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,8 +1,8 @@
-//! Identifiers as types, so that an agent's number is never taken for a count.
+//! Identifiers as types, so that an agent's number cannot be mistaken for a count.
 
 use std::fmt;
 
-/// One learning agent. Numbers are given once and never reused within a run.
+/// One learning agent. Numbers are never reused within a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(u32);
 

@@ -1,24 +1,24 @@
-//! What a learned policy reads and what it answers, as data: names, units, ranges and meaning.
+//! Schemas of learned policies: features and actions with names, units, ranges and meaning.
 //!
-//! An environment states the schemas that its agents learn with, a policy file carries them, and
-//! a program that serves the file checks them against what it can provide. So a policy is tied to
-//! what it observes and controls, never to the environment it was trained in.
+//! An environment defines the schemas of its agents, a policy file carries them, and a program
+//! that serves the file checks them against what it can provide. So a policy is tied to what it
+//! observes and controls, not to the environment it was trained in.
 
 use serde::{Deserialize, Serialize};
 
-/// What a policy reads at each decision.
+/// The features that a policy reads at each decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureSchema {
-    /// `domain/name-vN`. Any change of a feature's meaning raises N.
+    /// `domain/name-vN`. Any change in the meaning of a feature increases N.
     pub id: String,
     /// Each number, in order.
     pub features: Vec<FeatureField>,
-    /// Observations that the policy is shown at once: 1 without history.
+    /// Number of consecutive observations that the policy reads at once: 1 without history.
     pub history: usize,
 }
 
-/// One number that a policy reads.
+/// One feature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureField {
@@ -26,7 +26,7 @@ pub struct FeatureField {
     pub name: String,
     /// What it is and how it is normalised.
     pub meaning: String,
-    /// Unit before normalisation; empty for a pure number.
+    /// Unit before normalisation; empty for a dimensionless number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// Smallest value; none for no limit.
@@ -38,17 +38,17 @@ pub struct FeatureField {
     pub needs_team: bool,
 }
 
-/// What a policy answers.
+/// The actions that a policy chooses from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionSchema {
-    /// `domain/name-vN`. Any change of an action's meaning raises N.
+    /// `domain/name-vN`. Any change in the meaning of an action increases N.
     pub id: String,
-    /// Each part of an action, in order.
+    /// The components of an action, in order.
     pub parts: Vec<ActionField>,
 }
 
-/// One part of an action.
+/// One component of an action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionField {
@@ -56,7 +56,7 @@ pub struct ActionField {
     pub name: String,
     /// What it does.
     pub meaning: String,
-    /// What each choice stands for, in order; empty for a continuous part.
+    /// The label of each choice, in order; empty for a continuous component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
 }
@@ -73,15 +73,15 @@ pub struct BoundField {
     pub high: u64,
 }
 
-/// Everything that ties a policy to what it controls.
+/// The contract between a policy and what it controls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlSchema {
-    /// What it reads.
+    /// The features it reads.
     pub features: FeatureSchema,
-    /// What it answers.
+    /// The actions it chooses from.
     pub action: ActionSchema,
-    /// The bounds that it was trained within; empty outside of resource control.
+    /// The bounds during training; empty for policies that control no resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<BoundField>,
 }
@@ -94,7 +94,7 @@ impl FeatureSchema {
 }
 
 impl FeatureField {
-    /// A feature that is a pure number inside a range.
+    /// A dimensionless feature with a range.
     pub fn new(name: &str, meaning: &str, (low, high): (f32, f32)) -> Self {
         Self {
             name: name.to_owned(),
@@ -108,7 +108,7 @@ impl FeatureField {
 }
 
 impl ActionField {
-    /// A part that chooses among labelled alternatives.
+    /// A component that chooses among labelled alternatives.
     pub fn choice(name: &str, meaning: &str, choices: impl IntoIterator<Item = String>) -> Self {
         Self {
             name: name.to_owned(),

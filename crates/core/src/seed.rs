@@ -1,5 +1,5 @@
-//! Named, independent random streams. A stream depends on the root seed and its
-//! own name only, so adding a draw in one place never shifts another.
+//! Named, independent random streams. A stream depends only on the root seed and its own name, so
+//! that a draw added in one place never changes another stream.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use crate::{Persist, Result, Snapshot};
 
-/// A place in the tree of seeds: children and streams are found by name.
+/// A node in a tree of seeds; children and streams have names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedTree {
     key: [u8; 32],
 }
 
 impl SeedTree {
-    /// The tree of one root seed.
+    /// The root of the tree.
     pub fn new(root: u64) -> Self {
         Self { key: digest(&root.to_le_bytes(), "homeostat seed tree") }
     }
@@ -30,7 +30,7 @@ impl SeedTree {
         Stream { rng: ChaCha8Rng::from_seed(self.child(name).key) }
     }
 
-    /// A plain number under `name`, for interfaces that take a seed.
+    /// A seed under `name`, for interfaces that take a number.
     pub fn seed(&self, name: &str) -> u64 {
         self.stream(name).next_u64()
     }
@@ -47,7 +47,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream for interfaces that hand over a plain seed.
+    /// The stream of a plain seed.
     pub fn from_seed(seed: u64) -> Self {
         SeedTree::new(seed).stream("stream")
     }

@@ -1,10 +1,10 @@
-//! Latency objectives.
+//! Service-level objectives for latency.
 
 use std::fmt;
 
 use crate::{Error, Fraction, Result, SimDuration};
 
-/// "This fraction of requests ends within this time", for example p99 within 100 ms.
+/// A fraction of the requests that must finish within a threshold, for example p99 within 100 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slo {
     percentile: Fraction,
@@ -12,7 +12,7 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// Refuses a percentile outside (0, 100) % and a threshold of zero.
+    /// An error for a percentile outside (0, 100) % or a threshold of zero.
     pub fn try_new(percentile: Fraction, threshold: SimDuration) -> Result<Self> {
         if percentile == Fraction::ZERO || percentile >= Fraction::ONE {
             return Err(Error::Objective {
@@ -29,18 +29,18 @@ impl Slo {
         Ok(Self { percentile, threshold })
     }
 
-    /// Which part of the requests must keep the threshold.
+    /// The fraction of requests that must finish within the threshold.
     pub fn percentile(&self) -> Fraction {
         self.percentile
     }
 
-    /// The time they must keep.
+    /// The longest latency that meets the SLO.
     pub fn threshold(&self) -> SimDuration {
         self.threshold
     }
 
-    /// SLO preservation, as in the SIMPPO and AWARE state: threshold over measured
-    /// latency, one where the objective is kept.
+    /// The SLO preservation ratio, a feature of SIMPPO and AWARE: threshold over measured latency,
+    /// one where the SLO is met.
     pub fn preservation(&self, measured: SimDuration) -> Fraction {
         if measured <= self.threshold {
             return Fraction::ONE;

@@ -1,17 +1,31 @@
-//! State as named arrays: what a run needs to stop and go on, bit for bit.
-//! Files are made of snapshots elsewhere; here they only live in memory.
+//! State as named arrays, so that a run can stop and continue bit for bit. Snapshots live in
+//! memory; other crates write them to files.
 
 use std::collections::BTreeMap;
 
 use crate::{Error, Result};
 
-/// Something whose whole state fits under a name in a snapshot.
+/// State that can be saved to a snapshot under a name and restored from it.
+///
+/// ```
+/// use homeostat_core::{Persist, Snapshot, Stream};
+///
+/// let mut stream = Stream::from_seed(7);
+/// stream.next_u64();
+/// let mut snapshot = Snapshot::default();
+/// stream.save("rng", &mut snapshot);
+///
+/// let mut restored = Stream::from_seed(0);
+/// restored.load("rng", &snapshot)?;
+/// assert_eq!(restored.next_u64(), stream.next_u64());
+/// # Ok::<(), homeostat_core::Error>(())
+/// ```
 pub trait Persist {
-    /// Writes the state under `name`; parts of it go under `name/part`.
+    /// Saves the state under `name`, its parts under `name/part`.
     fn save(&self, name: &str, out: &mut Snapshot);
 
-    /// Restores what [`Persist::save`] wrote. On an error the state is unspecified
-    /// but valid; the caller discards it.
+    /// Restores what [`Persist::save`] wrote. After an error the state is valid but unspecified,
+    /// and the caller discards it.
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()>;
 }
 
@@ -39,7 +53,7 @@ impl Array {
     }
 }
 
-/// Named arrays in the order of their names.
+/// Named arrays, ordered by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
     arrays: BTreeMap<String, Array>,

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// A point on the simulated clock, counted from the start of the world.
+/// A point in simulated time, counted from the start of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SimTime(u64);
 
@@ -16,10 +16,10 @@ pub struct SimTime(u64);
 pub struct SimDuration(u64);
 
 impl SimTime {
-    /// The start of the world.
+    /// The start of the simulation.
     pub const ZERO: Self = Self(0);
 
-    /// The point that lies this many nanoseconds after the start.
+    /// The point this many nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -41,7 +41,7 @@ impl SimTime {
 }
 
 impl SimDuration {
-    /// No time at all.
+    /// Zero length.
     pub const ZERO: Self = Self(0);
 
     /// Whole nanoseconds.
@@ -73,7 +73,7 @@ impl SimDuration {
         self.0
     }
 
-    /// The same in seconds.
+    /// The length in seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND
     }

@@ -1,5 +1,5 @@
-//! Quantities as integer newtypes. Only physical arithmetic compiles: bytes times
-//! a fraction are bytes, millicores plus bytes are a type error.
+//! Quantities as integer newtypes. Only meaningful arithmetic compiles: bytes times a fraction are
+//! bytes, millicores plus bytes are a type error.
 
 use std::fmt;
 use std::iter::Sum;
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 const MILLI: f64 = 1e3;
 const PARTS_PER_MILLION: f64 = 1e6;
 
-/// Rounds `value * scale` into a `u64`, refusing what does not fit.
+/// Rounds `value * scale` to a `u64`; an error for a value out of range.
 fn scaled(quantity: &'static str, value: f64, scale: f64) -> Result<u64> {
     let most = u64::MAX as f64 / scale;
     if !value.is_finite() || value < 0.0 || value >= most {
@@ -22,16 +22,16 @@ fn scaled(quantity: &'static str, value: f64, scale: f64) -> Result<u64> {
 macro_rules! quantity {
     ($name:ident) => {
         impl $name {
-            /// Nothing of it.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
-            /// Difference that stops at zero.
+            /// The difference, at least zero.
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
         }
 
-        /// Addition saturates: a quantity at the end of its range stays there.
+        /// Addition saturates.
         impl Add for $name {
             type Output = Self;
             fn add(self, other: Self) -> Self {
@@ -84,7 +84,7 @@ impl Millicores {
         self.0
     }
 
-    /// The same in cores.
+    /// The amount in cores.
     pub fn cores(self) -> f64 {
         self.0 as f64 / MILLI
     }
@@ -117,7 +117,7 @@ impl Bytes {
         self.0
     }
 
-    /// The same in mebibytes.
+    /// The amount in mebibytes.
     pub fn mib(self) -> f64 {
         self.0 as f64 / f64::from(1 << 20)
     }
@@ -145,7 +145,7 @@ impl RequestRate {
         scaled("requests per second", requests, MILLI).map(Self)
     }
 
-    /// The same as a number.
+    /// Requests per second.
     pub fn per_second(self) -> f64 {
         self.0 as f64 / MILLI
     }
@@ -157,15 +157,15 @@ impl fmt::Display for RequestRate {
     }
 }
 
-/// A dimensionless ratio in parts per million. It may exceed one: a margin of
-/// 1.15 or a utilisation above its request are fractions too.
+/// A dimensionless ratio in parts per million. It may exceed one: a safety margin of 1.15, or a
+/// utilisation above the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Fraction(u64);
 
 impl Fraction {
-    /// Nothing.
+    /// 0 %.
     pub const ZERO: Self = Self(0);
-    /// The whole.
+    /// 100 %.
     pub const ONE: Self = Self(1_000_000);
 
     /// A ratio, rounded to the nearest millionth.
@@ -178,12 +178,12 @@ impl Fraction {
         Self(percent as u64 * 10_000)
     }
 
-    /// The same in percent.
+    /// The ratio in percent.
     pub fn percent(self) -> f64 {
         self.0 as f64 / 1e4
     }
 
-    /// The same as a number, 1.0 for the whole.
+    /// The ratio as a number: 1.0 is 100 %.
     pub fn ratio(self) -> f64 {
         self.0 as f64 / PARTS_PER_MILLION
     }

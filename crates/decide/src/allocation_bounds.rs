@@ -1,10 +1,10 @@
-//! The allocations that are allowed at all.
+//! The allowed allocations.
 
 use homeostat_core::{BoundField, Bounds, Bytes, Millicores};
 
 use crate::{Allocation, Error, Result};
 
-/// Least and most of each dimension of an [`Allocation`].
+/// Lower and upper bound of each dimension of an [`Allocation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationBounds {
     /// Number of replicas.
@@ -16,9 +16,9 @@ pub struct AllocationBounds {
 }
 
 impl AllocationBounds {
-    /// Least CPU of the dissertation's Section 4.3.1: 128 `cpu.shares`.
+    /// The smallest CPU of the dissertation (Section 4.3.1): 128 `cpu.shares`.
     pub const DISSERTATION_MIN_CPU: Millicores = Millicores::new(125);
-    /// Most CPU of the dissertation's Section 4.3.1: 2048 `cpu.shares`.
+    /// The largest CPU of the dissertation (Section 4.3.1): 2048 `cpu.shares`.
     pub const DISSERTATION_MAX_CPU: Millicores = Millicores::new(2000);
 
     /// The dissertation's CPU range; it leaves memory and the number of containers to the
@@ -29,16 +29,16 @@ impl AllocationBounds {
         Self { replicas, cpu, memory }
     }
 
-    /// Refuses bounds that allow a replica without CPU or memory: it would never answer.
+    /// An error for bounds that allow a replica without CPU or memory, which would never respond.
     pub fn validate(&self) -> Result<()> {
         if self.replicas.high() == 0 {
-            return Err(Error::setting("most replicas", "at least 1", 0));
+            return Err(Error::setting("maximum of replicas", "at least 1", 0));
         }
         if self.cpu.low() == Millicores::ZERO {
-            return Err(Error::setting("least cpu", "above 0", self.cpu.low()));
+            return Err(Error::setting("minimum of CPU", "above 0", self.cpu.low()));
         }
         if self.memory.low() == Bytes::ZERO {
-            return Err(Error::setting("least memory", "above 0", self.memory.low()));
+            return Err(Error::setting("minimum of memory", "above 0", self.memory.low()));
         }
         Ok(())
     }
@@ -85,14 +85,14 @@ mod tests {
         assert_eq!(good.validate(), Ok(()));
         check(
             AllocationBounds::with_dissertation_cpu(replicas, memory(0)),
-            "least memory must be above 0, got 0",
+            "minimum of memory must be above 0, got 0",
         );
         let none = Bounds::try_new(0, 0).unwrap();
         check(
             AllocationBounds { replicas: none, ..good },
-            "most replicas must be at least 1, got 0",
+            "maximum of replicas must be at least 1, got 0",
         );
         let cpu = Bounds::try_new(Millicores::ZERO, Millicores::new(9)).unwrap();
-        check(AllocationBounds { cpu, ..good }, "least cpu must be above 0, got 0m");
+        check(AllocationBounds { cpu, ..good }, "minimum of CPU must be above 0, got 0m");
     }
 }

@@ -4,15 +4,15 @@ use std::fmt;
 
 use homeostat_core::{Bytes, Millicores};
 
-/// One dimension of a setting, with how its amounts are written for people. Dimensions are equal
-/// if their names are.
+/// One dimension of a setting, with the text form of its amounts. Dimensions are equal if their
+/// names are.
 #[derive(Debug, Clone, Copy)]
 pub struct Dimension {
     /// Its name.
     pub name: &'static str,
-    /// An amount by itself: `125m`.
+    /// An amount without the dimension: `125m`.
     pub quantity: fn(u64) -> String,
-    /// An amount with what it is of: `125m CPU`.
+    /// An amount with the dimension: `125m CPU`.
     pub phrase: fn(u64) -> String,
 }
 
@@ -62,9 +62,9 @@ impl fmt::Display for Dimension {
 /// An amount in one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
-    /// Of what.
+    /// The dimension.
     pub dimension: Dimension,
-    /// How much, in the dimension's base unit.
+    /// The amount in the dimension's base unit.
     pub value: u64,
 }
 
@@ -84,7 +84,7 @@ impl Amount {
         Dimension::MEMORY.of(memory.bytes())
     }
 
-    /// The amount without what it is of, where that was just said.
+    /// The amount without the dimension, for sentences that name it already.
     pub(crate) fn quantity(&self) -> String {
         (self.dimension.quantity)(self.value)
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Bytes in the largest unit that gives at least one, to a tenth.
+/// Bytes in the largest unit with a value of at least one, to one decimal.
 fn in_units(bytes: u64) -> String {
     const UNITS: [(u32, &str); 5] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi")];
     let unit = UNITS.into_iter().find(|(power, _)| bytes >> power > 0);

@@ -1,14 +1,14 @@
 //! The one path from an observation to a decision.
 
-use crate::guards::{Admission, Situation};
+use crate::guards::{Admission, GuardContext};
 use crate::{Decision, Domain, GuardReason, Guards, Observe, Policy, Propose};
 
-/// Asks the policy, refuses what is not a number, runs every guard, and says why.
+/// Asks the policy, rejects numbers that are negative or not finite, and runs every guard.
 ///
-/// The result is what the caller carries out: nothing changes a decision afterwards, and a
-/// [`Plant`](crate::Plant) accepts nothing else. A refused proposal, and one that was never asked
-/// for because metrics are stale, keeps what the target has; guards still apply, so that a target
-/// outside its bounds comes inside.
+/// The caller applies the result: nothing changes a decision afterwards, and a
+/// [`Plant`](crate::Plant) accepts nothing else. If the proposal is rejected, or the policy is not
+/// asked because metrics are stale, the target keeps its setting; guards still run, so that a
+/// target outside its bounds moves inside.
 ///
 /// ```
 /// use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
@@ -65,7 +65,7 @@ pub fn decide<D: Domain>(
         reasons.push(GuardReason::Unexplained.into());
     }
     let bounds = guards.bounds().clone();
-    let situation = Situation::new(obs, proposed, &bounds);
-    let applied = guards.apply(&situation, &mut reasons);
+    let context = GuardContext::new(obs, proposed, &bounds);
+    let applied = guards.apply(&context, &mut reasons);
     Decision::new(obs.now(), from, proposed, applied, reasons)
 }

@@ -1,4 +1,4 @@
-//! What was decided, and why.
+//! Decisions with their reasons.
 
 use std::fmt;
 
@@ -6,10 +6,9 @@ use homeostat_core::SimTime;
 
 use crate::{Domain, PodScaling};
 
-/// One decision: what was found, what the policy wanted, what the guards let through, and at
-/// least one reason.
+/// One decision: the present setting, the proposed one, the one to apply, and at least one reason.
 ///
-/// Only [`decide`](crate::decide()) makes one, and nobody can change it:
+/// Only [`decide`](crate::decide()) makes one, and it cannot be changed:
 ///
 /// ```compile_fail
 /// fn enlarge(mut decision: homeostat_decide::Decision) {
@@ -36,43 +35,44 @@ impl<D: Domain> Decision<D> {
         Self { at, from, proposed, applied, reasons }
     }
 
-    /// When.
+    /// When it was made.
     pub fn at(&self) -> SimTime {
         self.at
     }
 
-    /// The setting that was found.
+    /// The setting before the decision.
     pub fn from(&self) -> &D::Setting {
         &self.from
     }
 
-    /// What the policy proposed; the setting that was found if it was not asked or refused.
+    /// The policy's proposal; the present setting if the policy was not asked or its proposal was
+    /// rejected.
     pub fn proposed(&self) -> &D::Setting {
         &self.proposed
     }
 
-    /// What is to be carried out.
+    /// The setting to apply.
     pub fn applied(&self) -> &D::Setting {
         &self.applied
     }
 
-    /// Why: the policy's reasons first, then those of the guards in the order they ran.
+    /// The policy's reasons, then those of the guards in the order in which they ran.
     pub fn reasons(&self) -> &[D::Reason] {
         &self.reasons
     }
 
-    /// Whether anything is to be changed.
+    /// Whether the setting changes.
     pub fn is_change(&self) -> bool {
         self.applied != self.from
     }
 
-    /// Whether a guard stands between what was proposed and what is carried out.
+    /// Whether a guard changed the proposal.
     pub fn is_limited(&self) -> bool {
         self.applied != self.proposed
     }
 }
 
-/// One line for people, as `explain` shows it.
+/// One line of text, as `explain` shows it.
 impl<D: Domain> fmt::Display for Decision<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.at)?;

@@ -1,4 +1,4 @@
-//! What a control domain is: what is observed, what can be set, and what bounds it.
+//! Control domains: what is observed, what can be set, and what bounds it.
 //!
 //! [`decide`](crate::decide()) and every [`Guard`](crate::Guard) are written against these traits
 //! alone. Scaling pods is the first domain ([`PodScaling`](crate::PodScaling)); a container with
@@ -11,41 +11,41 @@ use homeostat_core::SimTime;
 
 use crate::{Dimension, GuardReason};
 
-/// One kind of controlled target.
+/// One kind of controlled target. `examples/rust/examples/decide` implements the clock frequency
+/// of a CPU.
 pub trait Domain: fmt::Debug + Clone + Copy + PartialEq + Send + Sync + 'static {
     /// One window of telemetry of one target.
     type Observation: Observe<Setting = Self::Setting>;
-    /// What a target is given.
+    /// What is controlled.
     type Setting: Setting;
-    /// The settings that are allowed at all.
+    /// The allowed settings.
     type Bounds: SettingBounds<Setting = Self::Setting> + fmt::Debug + Clone + PartialEq + Send;
-    /// What a policy asks for, before anything is checked.
+    /// The output of a policy, before any check.
     type Proposal: Propose<Setting = Self::Setting, Reason = Self::Reason>;
-    /// Why: the policies' own reasons, and those of the guards.
+    /// Reasons of policies and of guards.
     type Reason: From<GuardReason> + fmt::Debug + fmt::Display + Clone + PartialEq + Send;
 }
 
-/// What a target is given: a number in each dimension, as integers in the dimension's base unit.
+/// What is controlled: an integer in each dimension, in the dimension's base unit.
 pub trait Setting: fmt::Debug + fmt::Display + Clone + Copy + PartialEq + Send + 'static {
-    /// The dimensions. Guards treat them in this order.
+    /// The dimensions, in the order in which guards process them.
     const DIMENSIONS: &'static [Dimension];
 
     /// The amount in the dimension with this index.
     fn amount(&self, dimension: usize) -> u64;
 
-    /// The same setting with another amount in one dimension; an amount that the unit cannot hold
-    /// becomes the largest it can.
+    /// The same setting with another amount in one dimension; an amount that is too large for the
+    /// unit saturates.
     fn with_amount(self, dimension: usize, amount: u64) -> Self;
 
-    /// Whether zero means "not set" in this dimension: a target that has nothing there, and for
-    /// which the policy asks for nothing, is then left alone instead of being raised to the lower
-    /// bound.
+    /// Whether zero means "not set" in this dimension. If the target has zero and the policy
+    /// proposes zero, the lower bound does not apply.
     fn may_be_unset(_dimension: usize) -> bool {
         false
     }
 
-    /// Whether amounts in this dimension are counted, and so exact. Others are measured, and a
-    /// difference of a hundredth is none.
+    /// Whether amounts in this dimension are exact counts. Other amounts are measured, and
+    /// differences of up to 1 % are ignored.
     fn is_counted(_dimension: usize) -> bool {
         false
     }
@@ -64,28 +64,28 @@ pub trait Setting: fmt::Debug + fmt::Display + Clone + Copy + PartialEq + Send +
     }
 }
 
-/// The settings that are allowed.
+/// The allowed settings.
 pub trait SettingBounds {
-    /// What is bounded.
+    /// The bounded setting.
     type Setting;
 
     /// The nearest setting inside the bounds.
     fn clamp(&self, setting: &Self::Setting) -> Self::Setting;
 }
 
-/// What guards need to know of an observation.
+/// The part of an observation that guards read.
 pub trait Observe {
-    /// What the target is given.
+    /// The controlled setting.
     type Setting;
 
-    /// When the decision is made.
+    /// The time of the decision.
     fn now(&self) -> SimTime;
 
-    /// What the target is given now.
+    /// The target's present setting, as last applied.
     fn setting(&self) -> Self::Setting;
 
-    /// What the target really has, where a change is still being carried out; by default what it
-    /// is given.
+    /// The measured setting, which differs while a change is in progress; by default the applied
+    /// one.
     fn measured(&self) -> Self::Setting {
         self.setting()
     }
@@ -93,23 +93,23 @@ pub trait Observe {
     /// Whether the target meets its SLO.
     fn slo_status(&self) -> SloStatus;
 
-    /// Whether the figures that the policy needs can be trusted.
+    /// Which of the metrics that the policy needs are available and recent.
     fn metrics_status(&self) -> MetricsStatus {
         MetricsStatus::Complete
     }
 }
 
-/// What a policy asks for, before anything is checked.
+/// The output of a policy, before any check.
 pub trait Propose: Sized {
-    /// What a target is given.
+    /// The controlled setting.
     type Setting;
-    /// Why.
+    /// Reasons for the proposal.
     type Reason;
 
-    /// Asks for what there is, without a reason yet.
+    /// Proposes the present setting, without a reason.
     fn keep(setting: &Self::Setting) -> Self;
 
-    /// What is asked for in units, or the number that cannot be one.
+    /// The proposed setting in units, or an error with the number that is negative or not finite.
     fn setting(&self) -> Result<Self::Setting, GuardReason>;
 
     /// The policy's reasons.
@@ -119,20 +119,20 @@ pub trait Propose: Sized {
 /// Whether a target meets its SLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SloStatus {
-    /// It does.
+    /// The SLO is met.
     Met,
-    /// It does not, and the target's setting may be the reason.
+    /// The SLO is violated, and the target's setting may be the cause.
     Violated,
-    /// It cannot be told: no SLO, no requests, or no figure.
+    /// No SLO, no requests, or no metric.
     Unknown,
 }
 
-/// Whether the figures that a policy needs are there and recent.
+/// Which of the metrics that a policy needs are available and recent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsStatus {
     /// All of them.
     Complete,
-    /// Utilisation is known; the SLO's figure, or that of a query, is not.
+    /// Utilisation is known; latency or the result of a query is not.
     UtilizationOnly,
     /// Utilisation is not known.
     Missing,

@@ -1,16 +1,16 @@
-//! What this crate refuses before anything runs.
+//! Errors of this crate.
 
 /// A setting, a name or a checkpoint that cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// A setting outside the values that make sense.
+    /// A setting outside its range.
     #[error("{setting} must be {need}, got {value}")]
     Setting {
         /// Which setting.
         setting: &'static str,
-        /// What it has to be.
+        /// The values allowed.
         need: &'static str,
-        /// The refused value.
+        /// The value given.
         value: String,
     },
     /// A policy that does not exist.
@@ -21,7 +21,7 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
-    /// Features or actions that this version does not know.
+    /// Features or actions that this version does not support.
     #[error("the schema {id} cannot be served: {problem}")]
     Schema {
         /// The schema's id.
@@ -29,39 +29,39 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// A plant that cannot be made, or a decision that it cannot carry out.
+    /// A plant that cannot be made, or a decision that it cannot apply.
     #[error("{reason}")]
     Plant {
-        /// Why, and the way out.
+        /// Why, and how to fix it.
         reason: String,
     },
-    /// A checkpoint that no histogram could have written.
+    /// An invalid histogram checkpoint.
     #[error("histogram checkpoint {what}: got {value}")]
     Checkpoint {
         /// What a checkpoint needs.
         what: &'static str,
-        /// The refused value.
+        /// The value given.
         value: String,
     },
 }
 
 impl Error {
-    /// Refuses a setting.
+    /// The error for a setting outside its range.
     pub(crate) fn setting(setting: &'static str, need: &'static str, value: impl ToString) -> Self {
         Self::Setting { setting, need, value: value.to_string() }
     }
 
-    /// What went wrong in a plant.
+    /// The error of a plant.
     pub fn plant(reason: impl std::fmt::Display) -> Self {
         Self::Plant { reason: reason.to_string() }
     }
 
-    /// Refuses a schema.
+    /// The error for an unsupported schema.
     pub(crate) fn schema(id: &str, problem: &str) -> Self {
         Self::Schema { id: id.to_owned(), problem: problem.to_owned() }
     }
 
-    /// Refuses a number that is not finite and above zero.
+    /// An error for a number that is not finite and above zero.
     pub(crate) fn unless_positive(setting: &'static str, value: f64) -> Result<()> {
         if value.is_finite() && value > 0.0 {
             return Ok(());
@@ -70,5 +70,5 @@ impl Error {
     }
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,11 +1,13 @@
-//! The state of Table 4.1 of the dissertation as numbers for a network. A simulated and a
-//! deployed policy are fed by this one encoder.
+//! Features for one step of one dimension: SLO preservation ratio, CPU and memory utilisation,
+//! change of the arrival rate, CPU and memory limits, number of replicas (SIMPPO dissertation,
+//! Table 4.1). Training and serving use the same encoder.
 
 use homeostat_core::{Bounds, FeatureField, FeatureSchema, Persist, Result, Snapshot};
 
+use crate::team::with_team;
 use crate::{AllocationBounds, Observation, ReplicaSample};
 
-/// Encodes observations. It remembers one number, the arrival rate before.
+/// Encodes observations. Its state is one number, the previous arrival rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
     bounds: AllocationBounds,
@@ -16,15 +18,15 @@ impl Features {
     /// Number of features.
     pub const COUNT: usize = 7;
 
-    /// Their names in Table 4.1, in order.
+    /// Their names, in order (as in Table 4.1).
     pub const NAMES: [&str; Self::COUNT] =
         ["SP", "RU_cpu", "RU_mem", "AC", "RLT_cpu", "RLT_mem", "NC"];
 
-    /// Least and most of each: only the arrival change has a sign.
+    /// Range of each; only the change of the arrival rate can be negative.
     pub const RANGES: [(f32, f32); Self::COUNT] =
         [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0)];
 
-    /// What the encoder makes of an observation.
+    /// The schema that policy files carry.
     pub fn schema() -> FeatureSchema {
         let meanings = [
             "SLO preservation: the SLO's threshold over measured latency, 1 while it is met",
@@ -44,26 +46,41 @@ impl Features {
         }
     }
 
-    /// An encoder that has seen nothing. The bounds are those the allocations are measured
-    /// against.
+    /// The same with the other members of a team behind it.
+    pub fn team_schema() -> FeatureSchema {
+        let part = (0.0, 1.0);
+        let step = (-1.0, 1.0);
+        let figures = [
+            ("RLT_cpu", part),
+            ("RLT_mem", part),
+            ("vertical step", step),
+            ("horizontal step", step),
+            ("SP", part),
+            ("RU_cpu", part),
+            ("RU_mem", part),
+        ];
+        with_team(Self::schema(), figures)
+    }
+
+    /// A new encoder. Allocations are normalised by the bounds.
     pub fn new(bounds: AllocationBounds) -> Self {
         Self { bounds, previous_arrivals_per_s: None }
     }
 
-    /// Measures allocations against other bounds from now on.
+    /// Changes the bounds.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         self.bounds = bounds;
     }
 
-    /// The features of an observation, each inside its range whatever the observation holds.
+    /// The features of an observation, each clamped to its range.
     pub fn observe(&mut self, obs: &Observation) -> [f32; Self::COUNT] {
         let allocation = &obs.allocation;
         let cores = allocation.cpu.cores();
         let bytes = allocation.memory.bytes() as f64;
-        // A figure that is not a number is as good as missing: it must not replace a good one.
+        // NaN means that the rate is unknown: the last known rate stays.
         let arrivals = Some(obs.arrivals_per_s).filter(|rate| rate.is_finite() && *rate >= 0.0);
         let features = [
-            // SP in [0, 1]: objective over measured latency; 1 without a violation or request.
+            // SP in [0, 1]: SLO threshold over measured latency; 1 without violation or request.
             preservation(obs),
             // RU_cpu in [0, 1]: mean use over limit. CPU is a weight, so use may exceed it.
             mean_use(obs, cores, |replica| replica.cpu_cores),
@@ -71,11 +88,11 @@ impl Features {
             mean_use(obs, bytes, |replica| replica.memory.map(|memory| memory.bytes() as f64)),
             // AC in [-1, 1]: change of the arrival rate over the larger of both; 0 at first.
             arrival_change(arrivals, self.previous_arrivals_per_s),
-            // RLT_cpu in [0, 1]: place of the CPU limit between its bounds.
+            // RLT_cpu in [0, 1]: CPU limit, relative to its bounds.
             place(&self.bounds.cpu, allocation.cpu, |cpu| cpu.cores()),
-            // RLT_mem in [0, 1]: place of the memory limit between its bounds.
+            // RLT_mem in [0, 1]: memory limit, relative to its bounds.
             place(&self.bounds.memory, allocation.memory, |memory| memory.bytes() as f64),
-            // NC in [0, 1]: place of the number of replicas between its bounds.
+            // NC in [0, 1]: number of replicas, relative to its bounds.
             place(&self.bounds.replicas, allocation.replicas, f64::from),
         ];
         self.previous_arrivals_per_s = arrivals.or(self.previous_arrivals_per_s);
@@ -83,7 +100,7 @@ impl Features {
     }
 }
 
-/// SP: objective over measured latency; 1 without a violation or request.
+/// SP: SLO threshold over measured latency; 1 without violation or request.
 pub(crate) fn preservation(obs: &Observation) -> f64 {
     obs.latency.map_or(1.0, |latency| obs.slo.preservation(latency).ratio())
 }
@@ -96,7 +113,7 @@ pub(crate) fn arrival_change(now: Option<f64>, before: Option<f64>) -> f64 {
     })
 }
 
-/// Mean over the replicas that have a figure, as a part of the limit, at most 1.
+/// Mean over the replicas with a measurement, as a fraction of the limit, at most 1.
 fn mean_use(obs: &Observation, limit: f64, usage: impl Fn(&ReplicaSample) -> Option<f64>) -> f64 {
     let figures = obs.replicas.iter().filter_map(usage);
     let (mut sum, mut count) = (0.0, 0.0);

@@ -1,15 +1,19 @@
 //! From an observation to a decision: the one path that training, the simulators, `replay` and
-//! the operator share. A [`Policy`] proposes, [`Guards`] limit what it proposes, the [`Decision`]
-//! keeps both with the reasons, and a [`Plant`] carries it out. All of it is generic over a control
-//! [`Domain`]: what is observed, what can be set, and what bounds it. [`PodScaling`] is the first.
+//! the operator share.
 //!
-//! The policies here are the ones people run or publish: Kubernetes' horizontal and vertical
-//! pod autoscalers (and both at once), Knative's, ENSURE, AIMD, and no scaling at all. A
-//! learned policy reads [`Features`] ([`StageFeatures`] in a chain) and answers with a
-//! [`ScalingAction`], or reads and answers with the features and actions of [`SetPoints`].
+//! A [`Policy`] proposes a setting, [`Guards`] limit the proposal, the [`Decision`] keeps both
+//! with typed reasons, and a [`Plant`] applies it. All of it is generic over a control [`Domain`]:
+//! what is observed, what can be set, and what bounds it. [`PodScaling`] is the first domain.
+//! [`decide()`] has a first example.
 //!
-//! Layer 1: no I/O, no clock, no randomness. What a policy remembers can be saved and
-//! restored, after which it proposes the same.
+//! Heuristic policies of pod scaling: Kubernetes' horizontal and vertical pod autoscalers (and
+//! both at once), Knative's, ENSURE, AIMD, and a fixed allocation. A learned policy reads
+//! [`Features`] ([`StageFeatures`] in a chain of functions) and chooses a [`ScalingAction`], or
+//! uses the features and actions of [`SetPoints`]. Targets that share machines form [`Teams`], and
+//! a policy may read the other members beside its own target.
+//!
+//! Networks and learners are in `homeostat-rl`, and this crate applies nothing itself. Layer 1: no
+//! I/O, no wall clock, no randomness. The state of policies and guards can be saved and restored.
 #![forbid(unsafe_code)]
 
 mod allocation_bounds;
@@ -36,7 +40,9 @@ mod simulated_plant;
 mod snapshot_records;
 mod staffing;
 mod stage_features;
+mod team;
 mod timed_counts;
+mod virtual_agent;
 
 pub use allocation_bounds::AllocationBounds;
 pub use amount::{Amount, Dimension};
@@ -46,12 +52,12 @@ pub use domain::{Domain, MetricsStatus, Observe, Propose, Setting, SettingBounds
 pub use error::{Error, Result};
 pub use features::Features;
 pub use guards::{
-    Admission, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Guard, GuardReason, Guards,
-    GuardsConfig, MetricsTrust, Pause, RateLimitConfig, Share, Situation, StepLimit, StepSize,
+    Admission, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Guard, GuardContext, GuardReason,
+    Guards, GuardsConfig, MetricsTrust, Pause, RateLimitConfig, Share, StepLimit, StepSize,
 };
 pub use observation::{Allocation, Observation, ReplicaSample};
 pub use plant::Plant;
-pub use pod_interface::{PodInterface, TEAM_SUFFIX};
+pub use pod_interface::PodInterface;
 pub use pod_scaling::PodScaling;
 pub use policies::{
     Aimd, AimdConfig, BurstResponseConfig, DecayingCheckpoint, DecayingHistogram, Ensure,
@@ -60,7 +66,7 @@ pub use policies::{
     ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst,
     ShortFirstConfig, TargetUtilizationConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
 };
-pub use policy::{Policy, Prepared, Proposal};
+pub use policy::{Policy, PreparedProposal, Proposal};
 pub use policy_config::PolicyConfig;
 pub use reason::Reason;
 pub use reward::RewardPreset;
@@ -70,3 +76,5 @@ pub use simulated_plant::{
     PlantSimulator, PlantSource, ScaledBy, SimulatedPlant, TargetTotals, TargetWindow,
 };
 pub use stage_features::{EndToEnd, StageFeatures};
+pub use team::{MemberState, TeamMember, TeamSnapshot, TeamState, Teams};
+pub use virtual_agent::{Contribution, GlobalState, VirtualAgent};

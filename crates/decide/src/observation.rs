@@ -1,16 +1,15 @@
-//! What a controller may know of its target when it decides: figures of one window of
-//! telemetry, never the inside of a simulator.
+//! Observations of pod scaling: one window of telemetry, never the inside of a simulator.
 
 use std::fmt;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime, Slo};
 
-use crate::{MetricsStatus, ServiceTime, SloStatus};
+use crate::{MetricsStatus, ServiceTime, SloStatus, TeamState};
 
-/// What a target is given: a number of replicas, each of the same size.
+/// The setting of pod scaling: a number of replicas of equal size.
 ///
-/// CPU is a weight, as `cpu.shares` and Kubernetes' requests are: 1024 shares are one core's
-/// worth, so that a step of 128 shares is 125 millicores.
+/// CPU is a weight, as `cpu.shares` and Kubernetes' requests are: 1024 shares correspond to one
+/// core, so that a step of 128 shares is 125 millicores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     /// Number of replicas.
@@ -30,48 +29,47 @@ impl fmt::Display for Allocation {
 /// One window of telemetry of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// When the decision is made.
+    /// Time of the decision.
     pub now: SimTime,
-    /// Length of the window that the figures are of.
+    /// Length of the window.
     pub window: SimDuration,
-    /// What the target is given now.
+    /// The present allocation.
     pub allocation: Allocation,
-    /// Its objective.
+    /// The SLO.
     pub slo: Slo,
-    /// Latency at the objective's percentile when the target runs alone, as it was profiled.
+    /// Latency at the SLO's percentile when the target runs alone, from profiling.
     pub isolated_latency: SimDuration,
-    /// Latency at the objective's percentile in the window, the age of waiting requests
-    /// included; none if there was no request.
+    /// Latency at the SLO's percentile in the window, including the age of waiting requests; none
+    /// without requests.
     pub latency: Option<SimDuration>,
-    /// Requests that arrived, per second.
+    /// Arrival rate in requests per second; NaN where it is unknown.
     pub arrivals_per_s: f64,
-    /// Mean number of requests in the system, waiting or in service.
+    /// Mean number of requests in the system, waiting or in service; NaN where it is unknown.
     pub concurrency: f64,
-    /// Requests that wait at the end of the window.
+    /// Requests waiting at the end of the window.
     pub waiting: u64,
-    /// Replicas killed in the window because they exceeded their memory.
+    /// Out-of-memory kills of replicas in the window.
     pub oom_kills: u32,
-    /// Each replica's own figures.
+    /// Measurements of each replica.
     pub replicas: Vec<ReplicaSample>,
-    /// Answers to the controller's own queries, in the order in which it was given them; none
-    /// where one is missing.
+    /// Results of the controller's own queries, in their order; none where a result is missing.
     pub queries: Vec<Option<f64>>,
-    /// What replicas really have, mean over them, while they are being changed one by one; none if
-    /// that is the allocation.
+    /// The mean size of the replicas while they are being resized one by one; none if it equals
+    /// the allocation.
     pub measured: Option<Allocation>,
-    /// Whether the SLO is met, where that takes more than the latency; none if it does not.
+    /// Whether the SLO is met, where latency alone does not determine it.
     pub slo_status: Option<SloStatus>,
-    /// Which figures could be had.
+    /// Which metrics are available.
     pub metrics: MetricsStatus,
-    /// What a request takes when the target is alone, where it was profiled; else it is estimated
+    /// Service time of a request when the target runs alone, from profiling; else it is estimated
     /// from usage and arrivals.
     pub service_time: Option<ServiceTime>,
-    /// The other members of its team as features, for policies that read them; else empty.
-    pub team: Vec<f32>,
+    /// The other members of its team, for policies that read them; none outside of a team.
+    pub team: Option<TeamState>,
 }
 
 impl Observation {
-    /// An observation of a target that had nothing to do.
+    /// An observation of an idle target.
     pub fn new(now: SimTime, allocation: Allocation, slo: Slo) -> Self {
         Self {
             now,
@@ -90,8 +88,14 @@ impl Observation {
             slo_status: None,
             metrics: MetricsStatus::Complete,
             service_time: None,
-            team: Vec::new(),
+            team: None,
         }
+    }
+
+    /// Whether the load is known: arrivals and requests in the system.
+    pub fn knows_load(&self) -> bool {
+        let is_amount = |figure: f64| figure.is_finite() && figure >= 0.0;
+        is_amount(self.arrivals_per_s) && is_amount(self.concurrency)
     }
 
     /// Replicas that serve requests.
@@ -99,14 +103,14 @@ impl Observation {
         self.replicas.iter().filter(|replica| replica.is_ready).count() as u32
     }
 
-    /// CPU that a replica requests on average; none without replicas.
+    /// Mean CPU request of the replicas; none without replicas.
     pub fn mean_request(&self) -> Option<Millicores> {
         let replicas = u64::try_from(self.replicas.len()).ok().filter(|count| *count > 0)?;
         let requests = self.replicas.iter().map(|replica| self.request_of(replica).millicores());
         Some(Millicores::new(requests.sum::<u64>() / replicas))
     }
 
-    /// CPU that serving replicas use, as a part of what they request; none if no figure is known.
+    /// CPU utilisation of the serving replicas, relative to their requests; none if it is unknown.
     pub fn mean_cpu_use(&self) -> Option<f64> {
         let sum = |(used, requested), (more, replica): (f64, &ReplicaSample)| {
             (used + more, requested + self.request_of(replica).cores())
@@ -115,13 +119,13 @@ impl Observation {
         (requested > 0.0).then(|| used / requested)
     }
 
-    /// Cores that a serving replica uses on average; none if no figure is known.
+    /// Mean CPU use of the serving replicas in cores; none if it is unknown.
     pub fn mean_cpu_cores(&self) -> Option<f64> {
         mean(self.serving_cpu().map(|(used, _)| used))
     }
 
-    /// CPU time of a request: cores that serving replicas use over requests that arrive; none if
-    /// either is not known.
+    /// CPU time of a request: CPU use of the serving replicas over the arrival rate; none if either
+    /// is unknown.
     pub(crate) fn cpu_of_a_request(&self) -> Option<SimDuration> {
         let cores: f64 = self.serving_cpu().map(|(used, _)| used).sum();
         let is_known = self.arrivals_per_s.is_finite() && self.arrivals_per_s > 0.0;
@@ -134,7 +138,7 @@ impl Observation {
         self.replicas.iter().all(|replica| self.request_of(replica) > Millicores::ZERO)
     }
 
-    /// CPU that a replica requests.
+    /// CPU request of a replica.
     pub(crate) fn request_of(&self, replica: &ReplicaSample) -> Millicores {
         replica.cpu_request.unwrap_or(self.allocation.cpu)
     }
@@ -150,26 +154,26 @@ fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// One replica's figures in a window.
+/// Measurements of one replica in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplicaSample {
     /// When it was started.
     pub started: SimTime,
     /// Whether it serves requests.
     pub is_ready: bool,
-    /// Whether it served in all of the time that its figures are of; none where nobody knows.
+    /// Whether it was ready in the whole window; none if that is unknown.
     pub served_throughout: Option<bool>,
-    /// CPU that it requests, where replicas may differ from the allocation: while they are being
-    /// changed one by one.
+    /// Its CPU request, if it differs from the allocation: while replicas are being resized one by
+    /// one.
     pub cpu_request: Option<Millicores>,
-    /// Cores it used, mean over the window; none if the figure is missing.
+    /// Mean CPU use in cores; none if it is unknown.
     pub cpu_cores: Option<f64>,
-    /// Memory it used at most in the window; none if the figure is missing.
+    /// Peak memory use; none if it is unknown.
     pub memory: Option<Bytes>,
 }
 
 impl ReplicaSample {
-    /// A replica that serves, without figures.
+    /// A ready replica, without measurements.
     pub fn ready(started: SimTime) -> Self {
         Self {
             started,

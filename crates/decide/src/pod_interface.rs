@@ -1,5 +1,5 @@
-//! How a learned policy reads pods, and how its answers become proposals: the encoders of this
-//! crate, chosen by the schemas that a policy file carries.
+//! The interface between learned policies and pods: the encoders of this crate, chosen by the
+//! schemas of a policy file.
 
 use homeostat_core::{ControlSchema, FeatureSchema, Persist, Result as CoreResult, Snapshot};
 
@@ -12,8 +12,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodInterface {
     encoding: Encoding,
-    /// Features of the team behind the target's own.
-    team_features: usize,
+    /// Whether features of the other team members follow the target's own features.
+    needs_team: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,33 +25,32 @@ enum Encoding {
 }
 
 impl PodInterface {
-    /// The interface that a policy was trained with, for a target with these bounds. Refuses
-    /// schemas that this version does not know, by name.
+    /// The interface that a policy was trained with, for a target with these bounds. An error for
+    /// schemas that this version does not support.
     pub fn for_schema(schema: &ControlSchema, bounds: AllocationBounds) -> Result<Self> {
         let ControlSchema { features, action, .. } = schema;
+        let steps = || Encoding::Steps(Features::new(bounds));
+        let set_points = || Encoding::SetPoints(SetPoints::new(bounds));
         let known = [
-            (Features::schema(), ScalingAction::schema(), Encoding::Steps(Features::new(bounds))),
-            (
-                SetPoints::feature_schema(),
-                SetPoints::action_schema(),
-                Encoding::SetPoints(SetPoints::new(bounds)),
-            ),
+            (Features::schema(), ScalingAction::schema(), steps()),
+            (Features::team_schema(), ScalingAction::schema(), steps()),
+            (SetPoints::feature_schema(), SetPoints::action_schema(), set_points()),
+            (SetPoints::team_feature_schema(), SetPoints::action_schema(), set_points()),
         ];
-        let base_id = features.id.strip_suffix(TEAM_SUFFIX).unwrap_or(&features.id);
         let ids: Vec<String> = known
             .iter()
             .map(|(features, action, _)| format!("{} with {}", features.id, action.id))
             .collect();
         for (known_features, known_action, encoding) in known {
-            if known_features.id == base_id && known_action.id == action.id {
-                let team_features = require_same(features, &known_features)?;
+            if known_features.id == features.id && known_action.id == action.id {
+                require_same(features, &known_features)?;
                 if known_action != *action {
                     return Err(Error::schema(
                         &action.id,
                         "its choices differ from this version's",
                     ));
                 }
-                return Ok(Self { encoding, team_features });
+                return Ok(Self { encoding, needs_team: features.needs_team() });
             }
         }
         let known = format!("this version serves {}", ids.join(", "));
@@ -62,7 +61,7 @@ impl PodInterface {
         Err(Error::schema(&id, &known))
     }
 
-    /// Measures against other bounds from now on.
+    /// Changes the bounds that features are normalised by.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         match &mut self.encoding {
             Encoding::Steps(features) => features.set_bounds(bounds),
@@ -70,24 +69,36 @@ impl PodInterface {
         }
     }
 
-    /// Whether it reads features of the team.
+    /// Whether it reads features of the other team members.
     pub fn needs_team(&self) -> bool {
-        self.team_features > 0
+        self.needs_team
     }
 
-    /// The features of an observation. Called once per observation, in the order of time. Features
-    /// of a team that is not there are zero.
+    /// Whether it needs the load of its target: arrival rate, requests in the system and service
+    /// time. The change of the arrival rate is optional: it is 0 while it is unknown.
+    pub fn needs_load(&self) -> bool {
+        matches!(self.encoding, Encoding::SetPoints(_))
+    }
+
+    /// The features of an observation. Called once per observation, in the order of time. A target
+    /// outside of a team counts as a team of one.
     pub fn observe(&mut self, obs: &Observation, out: &mut Vec<f32>) {
         out.clear();
         match &mut self.encoding {
             Encoding::Steps(features) => out.extend_from_slice(&features.observe(obs)),
             Encoding::SetPoints(points) => out.extend_from_slice(&points.observe(obs)),
         }
-        let team = obs.team.iter().copied().chain(std::iter::repeat(0.0));
-        out.extend(team.take(self.team_features));
+        if self.needs_team {
+            let team = obs.team.unwrap_or_default();
+            let others = match &self.encoding {
+                Encoding::Steps(_) => team.utilization,
+                Encoding::SetPoints(_) => team.set_points,
+            };
+            out.extend_from_slice(&others.means());
+        }
     }
 
-    /// The proposal of an action: one choice for each part of the action schema.
+    /// The proposal of an action: one choice for each component of the action schema.
     pub fn propose(&mut self, choices: &[usize], obs: &Observation) -> Proposal {
         let choice = |part: usize| choices.get(part).copied().unwrap_or(0);
         match &mut self.encoding {
@@ -102,28 +113,24 @@ impl PodInterface {
     }
 }
 
-/// Marks the id of a schema whose last features are the team's.
-pub const TEAM_SUFFIX: &str = "+team";
-
-/// Refuses a schema whose own features differ from those this version computes. Returns how many
-/// features of the team follow.
-fn require_same(schema: &FeatureSchema, known: &FeatureSchema) -> Result<usize> {
+/// An error for a schema whose features differ from those of this version.
+fn require_same(schema: &FeatureSchema, known: &FeatureSchema) -> Result<()> {
     if schema.history != known.history {
         let problem = format!("it needs {} observations at once, not 1", schema.history);
         return Err(Error::schema(&schema.id, &problem));
     }
-    let own = schema.features.iter().take_while(|feature| !feature.needs_team).count();
-    if own != known.features.len() {
-        let problem = format!("it has {own} features, this version {}", known.features.len());
+    let (count, expected) = (schema.features.len(), known.features.len());
+    if count != expected {
+        let problem = format!("it has {count} features, this version {expected}");
         return Err(Error::schema(&schema.id, &problem));
     }
     for (feature, expected) in schema.features.iter().zip(&known.features) {
         if feature != expected {
-            let problem = format!("feature {:?} is another one in this version", feature.name);
+            let problem = format!("feature {:?} differs from this version's", feature.name);
             return Err(Error::schema(&schema.id, &problem));
         }
     }
-    Ok(schema.features.len() - own)
+    Ok(())
 }
 
 impl Persist for PodInterface {
@@ -145,7 +152,7 @@ impl Persist for PodInterface {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homeostat_core::{Bounds, Bytes, FeatureField};
+    use homeostat_core::{Bounds, Bytes};
 
     fn bounds() -> AllocationBounds {
         AllocationBounds::with_dissertation_cpu(
@@ -166,15 +173,18 @@ mod tests {
     fn schemas_are_served_by_what_they_say_and_not_by_where_they_come_from() {
         let interface = PodInterface::for_schema(&set_points(), bounds()).expect("known");
         assert!(!interface.needs_team());
-        let mut with_team = set_points();
-        with_team.features.id += TEAM_SUFFIX;
-        let member = FeatureField {
-            needs_team: true,
-            ..FeatureField::new("others' SP", "mean over the others", (0.0, 1.0))
-        };
-        with_team.features.features.push(member);
+        assert!(interface.needs_load());
+        let with_team =
+            ControlSchema { features: SetPoints::team_feature_schema(), ..set_points() };
         let interface = PodInterface::for_schema(&with_team, bounds()).expect("known");
         assert!(interface.needs_team());
+        let steps = ControlSchema {
+            features: Features::team_schema(),
+            action: ScalingAction::schema(),
+            bounds: Vec::new(),
+        };
+        let interface = PodInterface::for_schema(&steps, bounds()).expect("known");
+        assert!(interface.needs_team() && !interface.needs_load());
     }
 
     #[test]
@@ -189,6 +199,7 @@ mod tests {
         check(&|schema| schema.features.features[2].high = Some(9.0), "feature \"load\"");
         check(&|schema| schema.features.features.truncate(3), "3 features");
         check(&|schema| schema.features.history = 4, "4 observations");
+        check(&|schema| schema.features.id += "+team", "10 features, this version 24");
         check(&|schema| schema.action.parts[0].choices.truncate(2), "choices differ");
     }
 }

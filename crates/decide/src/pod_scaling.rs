@@ -1,4 +1,4 @@
-//! Scaling pods, or containers of a function: how many replicas, and how large each.
+//! Scaling of pods, or of a function's containers: the number of replicas and their size.
 
 use homeostat_core::{Bytes, Millicores, SimTime};
 
@@ -108,7 +108,7 @@ impl Propose for Proposal {
         }
     }
 
-    /// What is finite but too large for its unit becomes the largest value: bounds cut it anyway.
+    /// A finite number that is too large for its unit saturates; bounds clamp it anyway.
     fn setting(&self) -> Result<Allocation, GuardReason> {
         let whole = |dimension, value: f64, scale: f64| {
             if !value.is_finite() || value < 0.0 {

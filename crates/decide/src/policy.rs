@@ -1,24 +1,24 @@
-//! Who proposes, and what a proposal is.
+//! Policies and their proposals.
 
 use homeostat_core::{Persist, Snapshot};
 
 use crate::{Allocation, Domain, Observe, PodScaling, Propose, Reason};
 
-/// A rule or a network that proposes settings. A proposal depends on the observation and
-/// on what the policy has saved of earlier ones, and on nothing else.
+/// A rule or a network that proposes settings. A proposal depends on the observation and on the
+/// policy's state, and on nothing else.
 ///
-/// [`Persist`] covers what is remembered, not the settings: a policy is restored into one
-/// that was built from the same settings.
+/// [`Persist`] covers the state, not the configuration: restore it into a policy that was built
+/// from the same configuration.
 pub trait Policy<D: Domain = PodScaling>: Persist + Send {
     /// Its name, as [`PolicyConfig::by_name`](crate::PolicyConfig::by_name) knows it.
     fn name(&self) -> &str;
 
-    /// What the target should be given. Called once per observation, in the order of time.
+    /// The proposed setting. Called once per observation, in the order of time.
     fn propose(&mut self, obs: &D::Observation) -> D::Proposal;
 }
 
-/// What a policy asks for in pod scaling: plain numbers, so that a broken policy can be told from a working one:
-/// [`decide`](crate::decide()) refuses what is negative or not finite.
+/// The proposal of a pod-scaling policy, as plain numbers: [`decide`](crate::decide()) rejects
+/// those that are negative or not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// Number of replicas, rounded to the nearest.
@@ -27,12 +27,12 @@ pub struct Proposal {
     pub cpu_cores: f64,
     /// Bytes of memory of each, rounded to the nearest.
     pub memory_bytes: f64,
-    /// Why.
+    /// The policy's reasons.
     pub reasons: Vec<Reason>,
 }
 
 impl Proposal {
-    /// The given allocation, without a reason yet.
+    /// The given allocation, without a reason.
     pub fn keep(allocation: &Allocation) -> Self {
         <Self as Propose>::keep(allocation)
     }
@@ -44,20 +44,20 @@ impl Proposal {
     }
 }
 
-/// A policy whose proposal was made elsewhere: by a learner in training, or by a program at the
-/// other end of a connection. It is good for one decision.
-pub struct Prepared<D: Domain = PodScaling> {
+/// A policy whose proposal was made elsewhere: by a learner in training, or by a remote program. It
+/// is used for one decision.
+pub struct PreparedProposal<D: Domain = PodScaling> {
     proposal: Option<D::Proposal>,
 }
 
-impl<D: Domain> Prepared<D> {
-    /// Will propose this.
+impl<D: Domain> PreparedProposal<D> {
+    /// A policy that returns this proposal.
     pub fn new(proposal: D::Proposal) -> Self {
         Self { proposal: Some(proposal) }
     }
 }
 
-impl<D: Domain> Policy<D> for Prepared<D>
+impl<D: Domain> Policy<D> for PreparedProposal<D>
 where
     D::Proposal: Send,
 {
@@ -70,7 +70,7 @@ where
     }
 }
 
-impl<D: Domain> Persist for Prepared<D> {
+impl<D: Domain> Persist for PreparedProposal<D> {
     fn save(&self, _name: &str, _out: &mut Snapshot) {}
 
     fn load(&mut self, _name: &str, _from: &Snapshot) -> homeostat_core::Result<()> {

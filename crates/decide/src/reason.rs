@@ -1,4 +1,4 @@
-//! Why a decision came out as it did: values for programs, fragments of a sentence for people.
+//! Reasons of pod-scaling decisions: values for programs, with a short text for each.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use crate::{Amount, GuardReason, HpaMetric, ScalingAction, SetPoint};
 /// One reason of a [`Decision`](crate::Decision).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
-    /// A guard's.
+    /// A reason of a guard.
     Guard(GuardReason),
     /// A policy that never moves.
     Fixed,
-    /// There was nothing to measure latency of.
+    /// No request finished, so that there is no latency.
     NoRequests,
-    /// Nobody named an objective: only use is known.
+    /// No SLO is set: only utilisation is known.
     NoObjective,
-    /// A figure the policy needs is missing or not a number.
+    /// A metric that the policy needs is missing or not a number.
     TelemetryMissing {
-        /// Which figure.
+        /// The metric.
         figure: &'static str,
     },
-    /// Latency at the objective's percentile against the objective.
+    /// Latency at the SLO's percentile against the SLO.
     Latency {
         /// As measured.
         latency: SimDuration,
-        /// The objective.
+        /// The SLO.
         slo: Slo,
     },
     /// A metric of the horizontal autoscaler asks for this many replicas.
@@ -38,29 +38,30 @@ pub enum Reason {
         /// Replicas it asks for.
         replicas: u32,
     },
-    /// A metric is so near its target that nothing is done.
+    /// A metric is within the tolerance of its target.
     WithinTolerance {
         /// The metric with its target.
         metric: HpaMetric,
         /// As measured, in the unit of the target.
         measured: f64,
-        /// Largest distance of measured over target from one.
+        /// The tolerance: largest difference of measured over target from one.
         tolerance: Fraction,
     },
-    /// Counting replicas without figures turns a scale-up into a scale-down or back.
+    /// With replicas that have no measurement included, a scale-up becomes a scale-down or the
+    /// reverse.
     DirectionUnclear {
         /// The metric with its target.
         metric: HpaMetric,
         /// Replicas that are not ready.
         unready: usize,
-        /// Replicas without a figure.
+        /// Replicas without a measurement.
         missing: usize,
     },
-    /// No replica has a usable figure of this metric.
+    /// No replica has a measurement of this metric.
     MetricUnavailable {
         /// The metric.
         metric: HpaMetric,
-        /// Whether replicas request what a part of is measured.
+        /// Whether replicas have the request that utilisation is relative to.
         is_requested: bool,
     },
     /// A scale-down while a metric is unavailable.
@@ -86,7 +87,7 @@ pub enum Reason {
         /// The limit.
         replicas: u32,
     },
-    /// What the vertical autoscaler recommends of one resource.
+    /// The recommendation of the vertical autoscaler for one resource.
     Recommendation {
         /// The target.
         target: Amount,
@@ -109,45 +110,45 @@ pub enum Reason {
         /// Summed relative distance of requests from their targets.
         difference: f64,
     },
-    /// Replicas were killed for want of memory.
+    /// Out-of-memory kills of replicas.
     OomKilled {
         /// How many.
         kills: u32,
     },
-    /// How full replicas may be, as the objective allows or as it was set.
+    /// The target utilisation, learned from SLO violations or configured.
     TargetUtilization {
-        /// CPU use as a part of the request.
+        /// CPU use over the CPU request.
         level: Fraction,
     },
-    /// The objective breaks: more replicas at once, before use can tell how many.
+    /// The SLO is violated: more replicas at once, before utilisation shows how many.
     BurstResponse {
         /// Replicas it asks for.
         replicas: u32,
     },
-    /// What is too slow is not made smaller.
+    /// No scale-down while the SLO is violated.
     NotWhileBroken,
-    /// The number of replicas has come to its end, and their size goes on.
+    /// The number of replicas is at its bound, so their size changes.
     SizedAtLimit {
         /// The number.
         replicas: u32,
         /// The size.
         size: Amount,
     },
-    /// Replicas request nothing so far, of which no number can be computed.
+    /// Replicas have no CPU request, so that no number of replicas can be computed.
     FirstSize {
         /// The size.
         size: Amount,
     },
-    /// The size stays, because the number of replicas can answer the load.
+    /// The size stays, because the number of replicas follows the load.
     SizeStays {
         /// The size.
         size: Amount,
     },
-    /// The number of replicas is at its least, and the size stays until more is known.
+    /// The number of replicas is at its minimum, and the size stays until there is more history.
     SizeStaysForNow {
         /// The size.
         size: Amount,
-        /// What would do, by the little that is known.
+        /// The size that the short history recommends.
         would_do: Amount,
     },
     /// Requests in the system against the target of each replica.
@@ -175,14 +176,14 @@ pub enum Reason {
     },
     /// Square-root staffing.
     Staffing {
-        /// Offered load R: requests that would be in service if nobody waited.
+        /// Offered load R: mean number of requests in service if none had to wait.
         load: f64,
         /// The `c` of `R + c * sqrt(R)`.
         spare: f64,
-        /// Replicas that gives.
+        /// The resulting number of replicas.
         replicas: u32,
     },
-    /// Fewer replicas would do, but more were needed a moment ago.
+    /// Fewer replicas are enough now, but recent windows needed more.
     NeededRecently {
         /// The largest need of the recent windows.
         replicas: u32,
@@ -193,7 +194,7 @@ pub enum Reason {
         latency: SimDuration,
         /// Of the target alone.
         isolated: SimDuration,
-        /// Largest tolerated part above the isolated latency.
+        /// Largest tolerated fraction above the isolated latency.
         threshold: Fraction,
     },
     /// More by a fixed amount.
@@ -211,11 +212,11 @@ pub enum Reason {
         /// The factor.
         factor: Fraction,
     },
-    /// Not comfortable for long enough yet.
+    /// Latency has not been low for long enough.
     NotCalmYet {
-        /// Comfortable observations so far.
+        /// Observations with low latency so far.
         calm: u32,
-        /// As many are needed.
+        /// Number of such observations needed.
         needed: u32,
     },
     /// A learned policy chose this action.
@@ -223,7 +224,7 @@ pub enum Reason {
         /// The action.
         action: ScalingAction,
     },
-    /// What a learned policy was shown.
+    /// The features that a learned policy read.
     Features {
         /// Their names.
         names: std::sync::Arc<[String]>,
@@ -232,9 +233,9 @@ pub enum Reason {
     },
     /// Agents act one at a time, and another one acts in this window.
     NotItsTurn,
-    /// A learner asked for exactly this.
+    /// A learner proposed exactly this.
     Asked,
-    /// A learned policy named what it wants.
+    /// A learned policy chose a set-point.
     SetPoint {
         /// What.
         action: SetPoint,
@@ -263,19 +264,19 @@ impl fmt::Display for Reason {
             Self::Guard(reason) => reason.fmt(f),
             Self::Fixed => write!(f, "fixed allocation"),
             Self::NoRequests => write!(f, "no latency was measured in this window"),
-            Self::NoObjective => write!(f, "no objective is set, so use alone decides"),
+            Self::NoObjective => write!(f, "no SLO is set: usage alone decides"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
             Self::Latency { latency, slo } => {
-                let side = if *latency > slo.threshold() { "over" } else { "within" };
+                let side = if *latency > slo.threshold() { "above" } else { "within" };
                 let percent = slo.percentile().percent();
-                let (latency, objective) = (Short(*latency), Short(slo.threshold()));
-                write!(f, "p{percent} {latency} is {side} the objective of {objective}")
+                let (latency, threshold) = (Short(*latency), Short(slo.threshold()));
+                write!(f, "p{percent} {latency} is {side} the SLO of {threshold}")
             }
             Self::MetricAsks { metric, measured, replicas } => {
                 write!(f, "{} asks for {}", metric.against(*measured), Amount::replicas(*replicas))
             }
             Self::WithinTolerance { metric, measured, tolerance } => {
-                write!(f, "{}: within {tolerance} of it, near enough", metric.against(*measured))
+                write!(f, "{}: within {tolerance} of it, no change", metric.against(*measured))
             }
             Self::DirectionUnclear { metric, unready, missing } => write!(
                 f,
@@ -288,7 +289,7 @@ impl fmt::Display for Reason {
             Self::MetricUnavailable { metric, is_requested: false } => {
                 write!(
                     f,
-                    "held: {metric} is a part of what replicas request, and some request nothing"
+                    "held: {metric} is relative to the request, and some replicas request nothing"
                 )
             }
             Self::ScaleDownUncertain => write!(f, "held: no scale-down while a metric is missing"),
@@ -311,17 +312,17 @@ impl fmt::Display for Reason {
             }
             Self::Recommendation { target, lower, upper } => {
                 let lower = lower.quantity();
-                write!(f, "past use asks for {target}; requests from {lower} ")?;
+                write!(f, "usage history recommends {target}; requests from {lower} ")?;
                 match upper {
-                    Some(upper) => write!(f, "to {} are left alone", upper.quantity()),
-                    None => write!(f, "up are left alone, as there is little history yet"),
+                    Some(upper) => write!(f, "to {} are kept", upper.quantity()),
+                    None => write!(f, "up are kept, as the history is short"),
                 }
             }
             Self::OutsideRange { request } => {
                 write!(f, "the request of {request} is outside that range")
             }
             Self::InsideRange => {
-                write!(f, "held: the request is near enough, a change is not worth a restart")
+                write!(f, "held: the request is close enough, a change is not worth a restart")
             }
             Self::LifetimeOver { age, difference } => write!(
                 f,
@@ -332,32 +333,32 @@ impl fmt::Display for Reason {
             Self::OomKilled { kills: 1 } => write!(f, "1 replica ran out of memory"),
             Self::OomKilled { kills } => write!(f, "{kills} replicas ran out of memory"),
             Self::TargetUtilization { level } => {
-                write!(f, "replicas should use {level} of the CPU that they request")
+                write!(f, "the target is a CPU utilisation of {level}")
             }
             Self::BurstResponse { replicas } => {
                 let replicas = Amount::replicas(*replicas);
-                write!(f, "the objective breaks, which asks for {replicas} at once")
+                write!(f, "the SLO is violated and latency asks for {replicas} at once")
             }
             Self::NotWhileBroken => {
-                write!(f, "held: nothing goes down while the objective is broken")
+                write!(f, "held: nothing goes down while the SLO is violated")
             }
             Self::SizedAtLimit { replicas, size } => {
                 let replicas = Amount::replicas(*replicas);
-                write!(f, "at the limit of {replicas} their size changes: {size} each")
+                write!(f, "at the limit of {replicas} the size changes: {size} each")
             }
             Self::FirstSize { size } => {
-                write!(f, "they request no CPU so far: {size} each is as full as they may be")
+                write!(f, "replicas request no CPU yet: {size} each meets the utilisation target")
             }
             Self::SizeStays { size } => {
-                write!(f, "their size stays, {size} each: their number follows the load")
+                write!(f, "the size stays at {size} each: the number of replicas follows the load")
             }
             Self::SizeStaysForNow { size, would_do } => write!(
                 f,
-                "their size stays, {size} each: {would_do} would do, but there is little history yet"
+                "the size stays at {size} each: {would_do} would suffice, but the history is short"
             ),
             Self::Concurrency { stable, panic, target, replicas } => write!(
                 f,
-                "concurrency {stable:.1} (last moments {panic:.1}) against {target:.1} each \
+                "concurrency {stable:.1} (panic window {panic:.1}) against {target:.1} each \
                  asks for {}",
                 Amount::replicas(*replicas)
             ),
@@ -370,23 +371,26 @@ impl fmt::Display for Reason {
             }
             Self::Staffing { load, spare, replicas } => {
                 let replicas = Amount::replicas(*replicas);
-                write!(f, "load {load:.2} and a spare of {spare} roots need {replicas}")
+                write!(
+                    f,
+                    "offered load {load:.2} plus {spare} times its square root needs {replicas}"
+                )
             }
             Self::NeededRecently { replicas } => {
-                write!(f, "held at {}: needed a moment ago", Amount::replicas(*replicas))
+                write!(f, "held at {}: needed in a recent window", Amount::replicas(*replicas))
             }
             Self::Degradation { latency, isolated, threshold } => {
                 let ratio = latency.seconds() / isolated.seconds().max(f64::MIN_POSITIVE);
                 let percent = (ratio - 1.0) * 100.0;
                 let (latency, isolated) = (Short(*latency), Short(*isolated));
-                write!(f, "latency {latency} is {percent:+.0}% from {isolated} alone")?;
+                write!(f, "latency {latency} is {percent:+.0}% relative to {isolated} alone")?;
                 write!(f, ", {threshold} tolerated")
             }
             Self::Increase { step } => write!(f, "increased by {step}"),
             Self::Decrease { step } => write!(f, "decreased by {step}"),
             Self::DecreaseTo { factor } => write!(f, "decreased to {factor}"),
             Self::NotCalmYet { calm, needed } => {
-                write!(f, "held: comfortable for {calm} of {needed} observations")
+                write!(f, "held: latency was low for {calm} of {needed} observations")
             }
             Self::Action { action } => write!(f, "action: {action}"),
             Self::Features { names, values } => {
@@ -397,14 +401,13 @@ impl fmt::Display for Reason {
                 Ok(())
             }
             Self::NotItsTurn => f.write_str("held: another agent acts in this window"),
-            Self::Asked => f.write_str("the learner asked for it"),
+            Self::Asked => f.write_str("proposed by the learner"),
             Self::SetPoint { action } => write!(f, "set-point: {action}"),
         }
     }
 }
 
-/// A duration with three digits or so, in the unit that people would use: nobody reads the
-/// nanoseconds of a p99, or an age of 61098 seconds.
+/// A duration with about three digits in a suitable unit: `812ms`, `17h`.
 pub(crate) struct Short(pub(crate) SimDuration);
 
 impl fmt::Display for Short {
@@ -445,26 +448,23 @@ mod tests {
         let slo = Slo::try_new(Fraction::from_percent(99), millis(640)).unwrap();
         check(
             Reason::Latency { latency: SimDuration::from_nanos(812_345_678), slo },
-            "p99 812ms is over the objective of 640ms",
+            "p99 812ms is above the SLO of 640ms",
         );
         check(
             Reason::Latency { latency: SimDuration::from_nanos(1_234_567_890), slo },
-            "p99 1.23s is over the objective of 640ms",
+            "p99 1.23s is above the SLO of 640ms",
         );
-        check(
-            Reason::Latency { latency: millis(3), slo },
-            "p99 3ms is within the objective of 640ms",
-        );
-        check(Reason::NoObjective, "no objective is set, so use alone decides");
+        check(Reason::Latency { latency: millis(3), slo }, "p99 3ms is within the SLO of 640ms");
+        check(Reason::NoObjective, "no SLO is set: usage alone decides");
         let mib = |mib| Amount::memory(Bytes::from_mib(mib));
         check(
             Reason::Recommendation { target: mib(300), lower: mib(250), upper: Some(mib(1331)) },
-            "past use asks for 300Mi memory; requests from 250Mi to 1.3Gi are left alone",
+            "usage history recommends 300Mi memory; requests from 250Mi to 1.3Gi are kept",
         );
         check(
             Reason::Recommendation { target: mib(300), lower: mib(250), upper: None },
-            "past use asks for 300Mi memory; requests from 250Mi up are left alone, as there is \
-             little history yet",
+            "usage history recommends 300Mi memory; requests from 250Mi up are kept, as the \
+             history is short",
         );
         let age = SimDuration::from_nanos(61_098_900_000_000);
         check(
@@ -483,7 +483,7 @@ mod tests {
         );
         check(
             GuardReason::Refused { dimension: Dimension::REPLICAS, value: f64::NAN }.into(),
-            "refused: NaN is no amount of replicas",
+            "refused: NaN is not a valid amount of replicas",
         );
         check(
             Reason::MetricAsks {
@@ -491,7 +491,7 @@ mod tests {
                 measured: 75.0,
                 replicas: 8,
             },
-            "CPU use 75% against a target of 50% asks for 8 replicas",
+            "CPU utilisation 75% against a target of 50% asks for 8 replicas",
         );
         check(
             Reason::Degradation {
@@ -499,7 +499,7 @@ mod tests {
                 isolated: millis(100),
                 threshold: Fraction::from_percent(15),
             },
-            "latency 130ms is +30% from 100ms alone, 15% tolerated",
+            "latency 130ms is +30% relative to 100ms alone, 15% tolerated",
         );
     }
 

@@ -1,17 +1,16 @@
-//! Telling replicas apart from one observation to the next.
+//! Identifies replicas across observations.
 
 use homeostat_core::SimTime;
 
 use crate::ReplicaSample;
 
-/// A replica's start and its place among those that started at the same instant. An
-/// observation names no replicas; replicas of one start are interchangeable as far as the
-/// policies here can see.
+/// A replica's start time and its index among the replicas with the same one. Observations do not
+/// name replicas; those with the same start time are interchangeable for the policies here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplicaKey {
     /// When it was started.
     pub(crate) started: SimTime,
-    /// How many of the same start come before it.
+    /// Number of replicas with the same start time before it.
     pub(crate) ordinal: u64,
 }
 

@@ -1,25 +1,24 @@
-//! What an agent is paid for.
+//! Rewards of scaling agents.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{AllocationBounds, Features, Observation};
 
-/// Rewards of agents that read the features of Table 4.1.
+/// Rewards of agents that read [`Features`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewardPreset {
-    /// As printed, alpha 0.3: utilisation weighs more than the objective. It pays an agent for
-    /// shrinking a limit that costs nothing; kept for comparison.
+    /// As printed, alpha 0.3: utilisation has a larger weight than the SLO. It rewards an agent for
+    /// lowering a limit that costs nothing; kept for comparison.
     Paper,
-    /// The same formula with alpha 0.7: its optimum keeps the objective.
+    /// The same formula with alpha 0.7: its optimum meets the SLO.
     Slo,
-    /// The objective first, then container- and memory-seconds: nothing that can be shrunk
-    /// for free.
+    /// The SLO first, then container- and memory-seconds, which cannot be lowered for free.
     Cost,
 }
 
 impl RewardPreset {
-    /// Taken off for an action that is illegal, and for one that undoes the one before.
+    /// The penalty for an illegal action, and for one that reverts the previous action.
     pub const PENALTY: f64 = 1.0;
 
     /// Every preset.
@@ -41,14 +40,14 @@ impl RewardPreset {
         obs: &Observation,
         bounds: &AllocationBounds,
     ) -> f64 {
-        // SP, RU_cpu and RU_mem of Table 4.1.
+        // SP, RU_cpu and RU_mem: SLO preservation ratio, CPU and memory utilisation.
         let [preservation, cpu, memory] = [features[0], features[1], features[2]].map(f64::from);
         let weighted = |alpha: f64| alpha * preservation + (1.0 - alpha) / 2.0 * (cpu + memory);
         match self {
             Self::Paper => weighted(0.3),
             Self::Slo => weighted(0.7),
-            // Below zero while the objective is missed, above zero while it is kept: no saving
-            // makes up for a miss.
+            // Negative while the SLO is violated, positive while it is met: no saving compensates
+            // for a violation.
             Self::Cost if preservation < 1.0 => preservation - 1.0,
             Self::Cost => {
                 let most = f64::from(bounds.replicas.high());

@@ -1,4 +1,4 @@
-//! The discrete actions of the dissertation's Table 4.1: one step of one dimension, or none.
+//! Discrete scaling actions: one step of one dimension, or none (the dissertation, Table 4.1).
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl ScalingAction {
     /// default limit.
     pub const MEMORY_STEP: Bytes = Bytes::from_mib(64);
 
-    /// What the choices of an action stand for.
+    /// The schema that policy files carry.
     pub fn schema() -> ActionSchema {
         let choices = Self::ALL.map(|action| action.to_string());
         let meaning = "one step of one dimension: 125 millicores, 64 MiB or one replica";
@@ -62,8 +62,8 @@ impl ScalingAction {
         self as usize
     }
 
-    /// The allocation that the action asks for; none without a replica to resize or remove. Bounds
-    /// are the guards' business.
+    /// The allocation after the action; none without a replica to resize or remove. Guards apply
+    /// the bounds.
     pub fn target(self, from: &Allocation) -> Option<Allocation> {
         let &Allocation { replicas, cpu, memory } = from;
         if replicas == 0 && !matches!(self, Self::Hold | Self::ReplicasUp) {
@@ -88,15 +88,15 @@ impl ScalingAction {
         Proposal::keep(&wanted).because(Reason::Action { action: self })
     }
 
-    /// What an agent pays for the action itself (Section 4.3.1): for an illegal one, and for one
-    /// that undoes the one before. An action is illegal if the target does not get what it asks
-    /// for: bounds, another guard, or the room on the nodes stand against it.
+    /// The penalty of the action itself (Section 4.3.1): for an illegal action, and for one that
+    /// reverts the previous one. An action is illegal if the target does not get the allocation:
+    /// because of bounds, another guard, or missing capacity on the nodes.
     pub fn penalty(self, previous: Self, from: &Allocation, granted: &Allocation) -> f64 {
         let is_illegal = self.target(from) != Some(*granted);
         if is_illegal || self.opposes(previous) { RewardPreset::PENALTY } else { 0.0 }
     }
 
-    /// Whether this undoes `previous`: the oscillation that Section 4.3.1 penalises.
+    /// Whether this reverts `previous`: the oscillation that Section 4.3.1 penalises.
     pub fn opposes(self, previous: Self) -> bool {
         matches!(
             (self, previous),

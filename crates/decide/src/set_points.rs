@@ -1,9 +1,8 @@
-//! The state and the actions of agents that name what they want instead of stepping towards
-//! it: a CPU weight, and how many replicas to keep beyond the load.
+//! Features and actions of agents that choose set-points instead of steps: a CPU weight, and a
+//! number of spare replicas beyond the offered load.
 //!
-//! A step of Table 4.1 moves one dimension by one; under a load that doubles within a few
-//! windows it comes too late, and a weight eight steps away takes eight windows. A set-point is
-//! there in one.
+//! A [`ScalingAction`](crate::ScalingAction) moves one dimension by one step: too slow for a load
+//! that doubles within a few windows. A set-point takes effect in one window.
 
 use std::fmt;
 
@@ -14,19 +13,20 @@ use homeostat_core::{
 
 use crate::features::{arrival_change, preservation};
 use crate::staffing::Staffing;
+use crate::team::with_team;
 use crate::{Allocation, AllocationBounds, Observation, Proposal, Reason};
 
-/// What a request takes when the target is alone, as it was profiled.
+/// Service time of a request when the target runs alone, from profiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceTime {
     /// CPU time.
     pub cpu: SimDuration,
-    /// Time without CPU: network and disks.
+    /// Time without CPU use: network and disks.
     pub io: SimDuration,
 }
 
 impl ServiceTime {
-    /// Both.
+    /// The sum.
     pub fn total(&self) -> SimDuration {
         self.cpu + self.io
     }
@@ -35,14 +35,14 @@ impl ServiceTime {
 /// One action: a CPU weight and spare replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetPoint {
-    /// Which of [`SetPoint::WEIGHTS`].
+    /// Index into [`SetPoint::WEIGHTS`].
     pub weight: usize,
-    /// Which of [`SetPoint::SPARES`].
+    /// Index into [`SetPoint::SPARES`].
     pub spare: usize,
 }
 
 impl SetPoint {
-    /// CPU of each replica: the dissertation's range in doublings.
+    /// CPU of each replica: the dissertation's range in powers of two.
     pub const WEIGHTS: [Millicores; 5] = [
         Millicores::new(125),
         Millicores::new(250),
@@ -50,10 +50,10 @@ impl SetPoint {
         Millicores::new(1000),
         Millicores::new(2000),
     ];
-    /// Replicas beyond the load, in square roots of it.
+    /// Spare replicas, in square roots of the offered load.
     pub const SPARES: [f64; 5] = [0.5, 1.0, 1.5, 2.0, 3.0];
 
-    /// The action of two choices; what is beyond the last is the last.
+    /// The action of two choices; an index beyond the last choice means the last.
     pub fn from_choices(weight: usize, spare: usize) -> Self {
         Self {
             weight: weight.min(Self::WEIGHTS.len() - 1),
@@ -69,14 +69,14 @@ impl fmt::Display for SetPoint {
     }
 }
 
-/// Encodes observations for such an agent and carries its actions out.
+/// Encodes observations for such an agent and turns its actions into proposals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetPoints {
     bounds: AllocationBounds,
     staffing: Staffing,
-    /// The last rate that was a number.
+    /// The last known arrival rate.
     arrivals_per_s: Option<f64>,
-    /// What a request takes, as last observed.
+    /// The last known service time.
     service: Option<ServiceTime>,
 }
 
@@ -96,7 +96,7 @@ impl SetPoints {
         "weight",
         "CPU",
     ];
-    /// Least and most of each.
+    /// Range of each.
     pub const RANGES: [(f32, f32); Self::COUNT] = [
         (0.0, 1.0),
         (-1.0, 1.0),
@@ -110,17 +110,17 @@ impl SetPoints {
         (0.0, 4.0),
     ];
 
-    /// An encoder that has seen nothing. The number of replicas is measured against the bounds.
+    /// A new encoder. The number of replicas is normalised by the bounds.
     pub fn new(bounds: AllocationBounds) -> Self {
         Self { bounds, staffing: Staffing::new(3), arrivals_per_s: None, service: None }
     }
 
-    /// Measures the number of replicas against other bounds from now on.
+    /// Changes the bounds.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         self.bounds = bounds;
     }
 
-    /// What the encoder makes of an observation.
+    /// The feature schema that policy files carry.
     pub fn feature_schema() -> FeatureSchema {
         let meanings = [
             "SLO preservation: the SLO's threshold over measured latency, 1 while it is met",
@@ -143,7 +143,22 @@ impl SetPoints {
         }
     }
 
-    /// What the choices of an action stand for.
+    /// The same with the other members of a team behind it.
+    pub fn team_feature_schema() -> FeatureSchema {
+        let (part, amount) = ((0.0, 1.0), (0.0, 2.0));
+        let figures = [
+            ("weight", (-2.0, 2.0)),
+            ("NC", part),
+            ("waiting", amount),
+            ("contention", amount),
+            ("SP", part),
+            ("load", amount),
+            ("CPU", amount),
+        ];
+        with_team(Self::feature_schema(), figures)
+    }
+
+    /// The action schema that policy files carry.
     pub fn action_schema() -> ActionSchema {
         let weights = SetPoint::WEIGHTS.map(|weight| weight.to_string());
         let spares = SetPoint::SPARES.map(|spare| spare.to_string());
@@ -158,7 +173,7 @@ impl SetPoints {
         }
     }
 
-    /// The features of an observation, each inside its range whatever the observation holds.
+    /// The features of an observation, each clamped to its range.
     pub fn observe(&mut self, obs: &Observation) -> [f32; Self::COUNT] {
         let estimated =
             || Some(ServiceTime { cpu: obs.cpu_of_a_request()?, io: SimDuration::ZERO });
@@ -170,23 +185,23 @@ impl SetPoints {
         let used = arrivals.unwrap_or(0.0) * service.cpu.seconds();
         let total = service.total().seconds().max(f64::MIN_POSITIVE);
         let features = [
-            // SP and AC of Table 4.1.
+            // SLO preservation ratio and change of the arrival rate.
             preservation(obs),
             arrival_change(arrivals, self.arrivals_per_s),
-            // Requests in service if nobody waited, in fours.
+            // Offered load: requests in service if none had to wait, over 4.
             load / 4.0,
-            // What kind of function it is: CPU of a request in doublings of a quarter second,
-            // and the part of its time without CPU.
+            // The type of function: CPU time of a request as a power of two of 250 ms, and the
+            // fraction of its service time without CPU.
             (service.cpu.seconds() / 0.25).max(1e-3).log2() / 2.0,
             service.io.seconds() / total,
-            // Requests that wait, on a scale where the first ones count most.
+            // Waiting requests, on a logarithmic scale.
             (1.0 + obs.waiting as f64).ln() / 3.0,
-            // Requests inside over those there would be alone: 0.5 is no contention at all.
+            // Requests in the system over the offered load: 0.5 means no contention.
             obs.concurrency / load.max(0.5) / 2.0,
-            // What it has: replicas, and its weight in doublings of half a core.
+            // Replicas, and the CPU weight as a power of two of half a core.
             f64::from(obs.allocation.replicas) / f64::from(self.bounds.replicas.high().max(1)),
             (obs.allocation.cpu.cores() / 0.5).max(1e-3).log2() / 2.0,
-            // Cores that it needs, in pairs.
+            // CPU demand in cores, over 2.
             used / 2.0,
         ];
         self.arrivals_per_s = arrivals.or(self.arrivals_per_s);
@@ -197,7 +212,8 @@ impl SetPoints {
         })
     }
 
-    /// Carries an action out for the load last observed. Without any the replicas stay.
+    /// The proposal of an action for the last observed load; without a load, the number of replicas
+    /// stays.
     pub fn propose(&mut self, action: SetPoint, current: &Allocation) -> Proposal {
         let load = self.arrivals_per_s.zip(self.service);
         let load = load.map_or(f64::NAN, |(rate, service)| rate * service.total().seconds());

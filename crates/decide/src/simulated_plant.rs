@@ -1,4 +1,4 @@
-//! Simulated systems: what a simulation plays, and what it reports of it.
+//! Simulated systems, and the figures that a simulation reports.
 
 use std::any::Any;
 use std::fmt;
@@ -8,38 +8,38 @@ use homeostat_core::{Fraction, SeedTree, SimDuration, Slo};
 
 use crate::{AllocationBounds, Error, Observation, Plant, PolicyConfig, Result};
 
-/// A plant that is simulated, and can say what truly happened in it. No controller sees these
-/// figures: it is shown what monitoring saw.
+/// A simulated plant. Its figures are exact; controllers read only the telemetry of
+/// [`Plant::observe`].
 pub trait SimulatedPlant: Plant<Error = Error> {
-    /// A target's name, for people.
+    /// A target's name in reports.
     fn name(&self, target: usize) -> &str;
 
-    /// What every target may be given.
+    /// The bounds of every target.
     fn bounds(&self) -> &AllocationBounds;
 
-    /// A policy by name, with what an operator would tell it about this target, such as a
-    /// service time.
+    /// A policy by name, configured for this target, for example with its service time.
     fn heuristic(&self, name: &str, _target: usize) -> Result<PolicyConfig> {
         PolicyConfig::by_name(name)
     }
 
-    /// The reward of a target's last window, without penalties for actions; zero where nothing is
-    /// learned.
+    /// The reward of a target's last window, without action penalties; zero for a plant without
+    /// rewards.
     fn reward(&self, _target: usize) -> f64 {
         0.0
     }
 
-    /// A target's last window as it was; none before the first.
+    /// The exact figures of a target's last window; none before the first.
     fn window(&self, target: usize) -> Option<&TargetWindow>;
 
-    /// What a target has seen since the start, with its latency at these quantiles.
+    /// The exact figures of a target since the start, with its latency at these quantiles.
     fn totals(&mut self, target: usize, quantiles: &[Fraction]) -> TargetTotals;
 
     /// CPU cores of the whole system.
     fn cores(&self) -> f64;
 }
 
-/// A system that can be simulated: makes a fresh plant for every seed.
+/// A system that can be simulated: makes a new plant for every seed. `examples/rust/src/queue.rs`
+/// is a complete simulator.
 pub trait PlantSource: fmt::Debug + Send + Sync {
     /// Number of targets.
     fn targets(&self) -> usize;
@@ -47,7 +47,7 @@ pub trait PlantSource: fmt::Debug + Send + Sync {
     /// Length of a window.
     fn window(&self) -> SimDuration;
 
-    /// The load, in a word.
+    /// A short description of the load.
     fn load(&self) -> String;
 
     /// Mean CPU demand of all targets over the cores, where it is known.
@@ -55,7 +55,7 @@ pub trait PlantSource: fmt::Debug + Send + Sync {
         None
     }
 
-    /// A plant with these of the targets; everything random in it follows from `seeds`.
+    /// A plant with these targets. All its random streams come from `seeds`.
     fn make(
         &self,
         targets: &[usize],
@@ -64,34 +64,34 @@ pub trait PlantSource: fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn SimulatedPlant>>;
 }
 
-/// What a simulator's value offers beside its environments, where `homeostat sim` can play it.
+/// A simulator that also offers plants, so that `homeostat sim` can run autoscalers on it.
 pub trait PlantSimulator: Sync {
-    /// The environment whose settings a simulation has.
+    /// The environment whose settings apply to a simulation.
     fn env(&self) -> &'static str;
 
-    /// The system that the simulator's settings describe. `configured` is what the simulator made
-    /// of them.
+    /// The system that the settings describe. `configured` is the simulator's
+    /// `ConfiguredSimulator`.
     fn plants(&self, configured: &dyn Any) -> Result<Arc<dyn PlantSource>>;
 }
 
-/// Who changes the setting of a plant's targets.
+/// What changes the settings of a plant's targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaledBy {
-    /// Controllers, by decisions.
+    /// Decisions of controllers.
     Controllers,
-    /// The plant itself, as requests come; decisions are recorded and not carried out.
+    /// The plant itself, on demand; decisions are recorded and not applied.
     Itself,
 }
 
-/// One window of one target as it was.
+/// The exact figures of one target in one window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetWindow {
-    /// What a controller may see.
+    /// The telemetry that controllers read.
     pub observation: Observation,
     /// Requests answered.
     pub completed: u64,
     /// Requests beyond the objective's threshold: late, given up or lost.
-    pub missed: u64,
+    pub slo_violations: u64,
     /// Requests given up while they waited.
     pub timed_out: u64,
     /// Requests lost.
@@ -107,12 +107,12 @@ pub struct TargetWindow {
 }
 
 impl TargetWindow {
-    /// A window in which nothing happened.
+    /// A window without requests.
     pub fn new(observation: Observation) -> Self {
         Self {
             observation,
             completed: 0,
-            missed: 0,
+            slo_violations: 0,
             timed_out: 0,
             failed: 0,
             cold_starts: 0,
@@ -142,7 +142,7 @@ pub struct TargetTotals {
     /// Requests whose fate is known: answered, given up, lost, or late already.
     pub requests: u64,
     /// Those of them beyond the objective's threshold.
-    pub missed: u64,
+    pub slo_violations: u64,
     /// Latency at the objective's percentile; none without requests.
     pub slo_latency: Option<SimDuration>,
     /// Latency at each of the quantiles that were asked for.
@@ -165,7 +165,7 @@ impl TargetTotals {
         Self {
             slo,
             requests: 0,
-            missed: 0,
+            slo_violations: 0,
             slo_latency: None,
             latency: Vec::new(),
             cpu_s: 0.0,
@@ -179,7 +179,7 @@ impl TargetTotals {
     /// Adds the counts of a window; its latencies are not in it.
     pub fn add(&mut self, window: &TargetWindow) {
         self.requests += window.settled();
-        self.missed += window.missed;
+        self.slo_violations += window.slo_violations;
         self.cpu_s += window.cpu_s;
         self.container_s += window.container_s;
         self.memory_gib_s += window.memory_gib_s;

@@ -2,7 +2,7 @@
 
 use homeostat_core::{Error, Result, Snapshot};
 
-/// The array under `name` as records of `WORDS` words. Half a record is an error.
+/// The array under `name` as records of `WORDS` words. An incomplete record is an error.
 pub(crate) fn records<'a, const WORDS: usize>(
     from: &'a Snapshot,
     name: &str,

@@ -1,4 +1,4 @@
-//! Replicas by square-root staffing: enough for the load, and a square root of it to spare.
+//! Square-root staffing: replicas for the offered load, and a multiple of its square root to spare.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use homeostat_core::{Persist, Result, Snapshot};
 
 use crate::Reason;
 
-/// Staffs a target for its load. More is granted at once; less only when the last few
-/// observations agree: a single quiet window proves nothing.
+/// Chooses the number of replicas for a load. It scales up at once, and down only when the last few
+/// observations agree, because a single quiet window is no evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Staffing {
-    /// Observations that have to agree.
+    /// Number of observations that must agree.
     patience: usize,
     /// Replicas needed in the latest observations.
     needs: VecDeque<u64>,
@@ -21,9 +21,9 @@ impl Staffing {
         Self { patience: patience as usize, needs: VecDeque::new() }
     }
 
-    /// Replicas for `load`, the mean number of requests in service if nobody waits: `load`
-    /// and `spare` times its root, or what is there now while it was needed recently. Without a
-    /// load that is a number everything stays.
+    /// Replicas for `load`, the mean number of requests in service if none had to wait: `load` plus
+    /// `spare` times its square root; or the present number while recent windows needed it. Without
+    /// a known load the number stays.
     pub(crate) fn replicas(&mut self, load: f64, spare: f64, current: u32) -> (f64, Vec<Reason>) {
         if !load.is_finite() || load < 0.0 {
             let reason = Reason::TelemetryMissing { figure: "arrivals" };
@@ -37,7 +37,7 @@ impl Staffing {
         let recent = self.needs.iter().copied().max().unwrap_or(need);
         let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let mut reasons = vec![Reason::Staffing { load, spare, replicas: count(need) }];
-        // More than is there is never kept for what was needed earlier, only what is there.
+        // An earlier need keeps present replicas, but never adds some.
         let kept = (recent as f64).min(f64::from(current)).max(need as f64);
         if kept > need as f64 {
             reasons.push(Reason::NeededRecently { replicas: count(kept as u64) });

@@ -1,25 +1,25 @@
-//! The state of a function that is a stage of a chain: Table 4.1 with the chain's objective,
-//! and what tells a stage whether it is the one that is slow.
+//! Features of a function that is a stage of a chain: [`Features`] with the
+//! chain's SLO, and two that show whether this stage is the slow one.
 
 use homeostat_core::{FeatureField, FeatureSchema, SimDuration, Slo};
 
 use crate::Features;
 
-/// What monitoring sees of a chain from end to end.
+/// End-to-end telemetry of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndToEnd {
-    /// The chain's objective.
+    /// The chain's SLO.
     pub slo: Slo,
-    /// Its latency at the objective's percentile, if there were requests.
+    /// Its latency at the SLO's percentile; none without requests.
     pub latency: Option<SimDuration>,
 }
 
 /// Encodes observations of a stage.
 ///
-/// Everybody in a chain is shown one and the same SP: alone it says that somebody is slow,
-/// not who. A deployed agent knows more, since monitoring has the latency of its own function
-/// too. `SP_own` says whether the stage itself is slower than it is alone, `share` how much of
-/// the whole it takes: a stage of a tenth may be slow and not matter.
+/// All stages of a chain have the same SLO preservation ratio (SP), which does not show which
+/// stage is slow. Monitoring also has the latency of each function: `SP_own` is the ratio of the
+/// stage's own SLO, and `share` its fraction of the chain's latency, because a slow stage with a
+/// small share hardly matters.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFeatures;
 
@@ -27,11 +27,11 @@ impl StageFeatures {
     /// Number of features.
     pub const COUNT: usize = Features::COUNT + 2;
 
-    /// Their names, in order: those of Table 4.1, and two of the stage's own.
+    /// Their names, in order: those of [`Features`], and two of the stage's own.
     pub const NAMES: [&str; Self::COUNT] =
         ["SP", "RU_cpu", "RU_mem", "AC", "RLT_cpu", "RLT_mem", "NC", "SP_own", "share"];
 
-    /// What the encoder makes of an observation.
+    /// The schema that policy files carry.
     pub fn schema() -> FeatureSchema {
         let mut schema = Features::schema();
         schema.id = "pods/chain-stage-v1".to_owned();
@@ -46,13 +46,13 @@ impl StageFeatures {
         schema
     }
 
-    /// Least and most of each.
+    /// Range of each.
     pub fn ranges() -> impl Iterator<Item = (f32, f32)> {
         Features::RANGES.into_iter().chain([(0.0, 1.0); 2])
     }
 
-    /// The features of a stage from those of its function and the function's latency at its
-    /// objective's percentile.
+    /// The features of a stage, from those of its function and the function's latency at its SLO's
+    /// percentile.
     pub fn of(
         own: [f32; Features::COUNT],
         latency: Option<SimDuration>,
@@ -60,13 +60,13 @@ impl StageFeatures {
     ) -> [f32; Self::COUNT] {
         let mut features = [0.0; Self::COUNT];
         features[..Features::COUNT].copy_from_slice(&own);
-        // SP in [0, 1]: the chain's objective over its latency; 1 without a violation or request.
+        // SP in [0, 1]: the chain's SLO threshold over its latency; 1 without violation or request.
         let kept = chain.latency.map_or(1.0, |latency| chain.slo.preservation(latency).ratio());
         features[0] = kept as f32;
         // SP_own in [0, 1]: the same of the function by itself.
         features[Features::COUNT] = own[0];
-        // share in [0, 1]: the function's latency over the chain's; 0 without a request. Those
-        // percentiles are not of one request: their ratio may be above 1 and is cut off there.
+        // share in [0, 1]: the function's latency over the chain's; 0 without a request. The two
+        // percentiles belong to different requests, so that their ratio may exceed 1: it is clamped.
         features[Features::COUNT + 1] = match (latency, chain.latency) {
             (Some(own), Some(whole)) if whole > SimDuration::ZERO => {
                 (own.nanos() as f64 / whole.nanos() as f64).min(1.0) as f32

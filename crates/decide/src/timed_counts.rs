@@ -1,4 +1,4 @@
-//! Counts with the time they belong to, as far back as somebody asks.
+//! Counts with their times, over a limited span.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ impl TimedCounts {
         self.counts.push_back((at, count));
     }
 
-    /// Drops what nobody asks for any more: counts of `span` ago or earlier.
+    /// Drops counts of `span` ago or earlier.
     pub(crate) fn forget(&mut self, now: SimTime, span: SimDuration) {
         while self.counts.front().is_some_and(|(at, _)| *at + span <= now) {
             self.counts.pop_front();
@@ -31,12 +31,12 @@ impl TimedCounts {
         recent.map(|(_, count)| *count)
     }
 
-    /// When the count with this index was, the oldest being the first.
+    /// The time of the count with this index; the oldest is the first.
     pub(crate) fn time(&self, index: usize) -> Option<SimTime> {
         self.counts.get(index).map(|(at, _)| *at)
     }
 
-    /// When the latest count was.
+    /// The time of the latest count.
     pub(crate) fn latest(&self) -> Option<SimTime> {
         self.counts.back().map(|(at, _)| *at)
     }

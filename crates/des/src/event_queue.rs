@@ -1,7 +1,8 @@
-//! What happens next. Events of one instant come in the order they were scheduled.
+//! The event queue of a discrete-event simulation. Simultaneous events are processed in the order
+//! in which they were scheduled.
 //!
-//! A heap of fours: half as deep as one of twos, and the least of four neighbours is found
-//! without a branch to guess.
+//! It is a 4-ary heap: half as deep as a binary one, and the least of four neighbours is found
+//! without a branch to mispredict.
 
 use std::hint::select_unpredictable;
 
@@ -9,7 +10,19 @@ use homeostat_core::{Persist, SimTime, Snapshot};
 
 use crate::Record;
 
-/// Events by time.
+/// Events ordered by time, then by sequence.
+///
+/// ```
+/// use homeostat_core::{SimDuration, SimTime};
+/// use homeostat_des::EventQueue;
+///
+/// let at = |seconds| SimTime::ZERO + SimDuration::from_secs(seconds);
+/// let mut queue = EventQueue::default();
+/// queue.schedule(at(2), "departure");
+/// queue.schedule(at(1), "arrival");
+/// assert_eq!(queue.pop(), Some((at(1), "arrival")));
+/// assert_eq!(queue.next_time(), Some(at(2)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct EventQueue<E> {
     /// The children of the event at `k` follow at `4 k + 1`; none is before its parent.
@@ -52,7 +65,7 @@ impl<E: Copy> EventQueue<E> {
         self.heap.first().map(|scheduled| scheduled.at)
     }
 
-    /// Takes the next event.
+    /// Removes and returns the next event.
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
         let last = self.heap.pop()?;
         let Some(first) = self.heap.first().copied() else { return Some((last.at, last.event)) };
@@ -60,12 +73,12 @@ impl<E: Copy> EventQueue<E> {
         Some((first.at, first.event))
     }
 
-    /// Events that wait.
+    /// Number of scheduled events.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
@@ -84,8 +97,7 @@ impl<E: Copy> EventQueue<E> {
         self.heap[place] = scheduled;
     }
 
-    /// Puts an event in the place of the first, and further down as long as others are before
-    /// it.
+    /// Replaces the root and sifts the new event down.
     fn sink(&mut self, scheduled: Scheduled<E>) {
         let (heap, key) = (self.heap.as_mut_slice(), scheduled.key());
         let mut place = 0;
@@ -123,7 +135,7 @@ fn earlier(a: (usize, u128), b: (usize, u128)) -> (usize, u128) {
 
 impl<E: Record + Copy> Persist for EventQueue<E> {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        // A heap's inner order depends on its history; sorted, equal queues save alike.
+        // The order inside a heap depends on its history; sorted, equal queues are saved equally.
         let mut heap = self.heap.clone();
         heap.sort_unstable_by_key(Scheduled::key);
         let mut words = Vec::new();

@@ -1,20 +1,30 @@
-//! Streaming quantiles of durations: a histogram whose buckets grow with the value, so
-//! that every quantile is within one percent and no sample is kept.
+//! Streaming quantiles of durations: a histogram whose bucket widths grow with the value. Every
+//! quantile is within one percent, and no sample is kept.
 
 use homeostat_core::{Fraction, Persist, SimDuration, Snapshot};
 
-/// Bits of a value that tell buckets apart within one power of two: 64 buckets, each at
-/// most 1/64 wide, so that its middle is within 0.8 % of anything inside.
+/// Bits of a value that select a bucket within one power of two: 64 buckets, each at most 1/64
+/// wide, so that its middle is within 0.8 % of every value inside.
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 
 /// Counts of durations by size.
+///
+/// ```
+/// use homeostat_core::{Fraction, SimDuration};
+/// use homeostat_des::Histogram;
+///
+/// let mut latency = Histogram::default();
+/// (1..=100).for_each(|ms| latency.record(SimDuration::from_millis(ms)));
+/// let p99 = latency.quantile(Fraction::from_percent(99)).expect("it has samples").seconds();
+/// assert!((p99 - 0.099).abs() < 0.001);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
-    /// Counts of neighbouring buckets. Durations of one thing are of one order: those below the
-    /// first are not kept, which would be most.
+    /// Counts of consecutive buckets. Durations of one source have similar magnitudes, so the
+    /// empty buckets below the first one, which are most, are not stored.
     counts: Vec<u64>,
-    /// The bucket of the first count, the first of its power of two.
+    /// The bucket of the first count; the first one of its power of two.
     first: usize,
     total: u64,
     sum_nanos: u128,
@@ -35,24 +45,23 @@ impl Histogram {
         self.largest = self.largest.max(nanos);
     }
 
-    /// How many durations were added.
+    /// Number of durations added.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// Their mean, exactly.
+    /// The exact mean.
     pub fn mean(&self) -> Option<SimDuration> {
         let mean = self.sum_nanos.checked_div(u128::from(self.total))?;
         Some(SimDuration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// The largest, exactly.
+    /// The exact maximum.
     pub fn largest(&self) -> Option<SimDuration> {
         (self.total > 0).then_some(SimDuration::from_nanos(self.largest))
     }
 
-    /// The duration that this part of all does not exceed, within 0.8 %; the last one
-    /// exactly.
+    /// The quantile, within 0.8 %; the maximum is exact. None without durations.
     pub fn quantile(&self, part: Fraction) -> Option<SimDuration> {
         if self.total == 0 {
             return None;
@@ -71,7 +80,7 @@ impl Histogram {
         Some(SimDuration::from_nanos(middle.min(self.largest)))
     }
 
-    /// Adds all of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.total == 0 {
             return;
@@ -84,13 +93,13 @@ impl Histogram {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all durations and keeps the allocation.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.total, self.sum_nanos, self.largest) = (0, 0, 0);
     }
 
-    /// Keeps the buckets from `from` to before `to` too.
+    /// Extends the stored range so that it includes the buckets `from..to`.
     #[cold]
     fn make_room(&mut self, from: usize, to: usize) {
         let from = from / SUB_BUCKETS as usize * SUB_BUCKETS as usize;
@@ -106,14 +115,14 @@ impl Histogram {
         }
     }
 
-    /// Buckets that hold something, and how much.
+    /// Non-empty buckets with their counts.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(place, count)| (self.first + place, *count))
     }
 }
 
-/// Equal are those of the same durations, whatever memory they keep.
+/// Compares counts, not allocated ranges.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         let rest = |of: &Self| (of.total, of.sum_nanos, of.largest);
@@ -123,7 +132,7 @@ impl PartialEq for Histogram {
 
 impl Eq for Histogram {}
 
-/// The place, counted from one, of the sample that this part of all does not exceed.
+/// The rank, counted from one, of the quantile among the samples.
 pub(crate) fn rank_of(part: Fraction, total: u64) -> u64 {
     ((part.ratio() * total as f64).ceil() as u64).clamp(1, total)
 }
@@ -133,7 +142,7 @@ pub(crate) fn bucket_middle(duration: SimDuration) -> SimDuration {
     SimDuration::from_nanos(middle_of(bucket_of(duration.nanos())))
 }
 
-/// Small values have a bucket each; beyond, the leading bits after the first decide.
+/// Small values have a bucket each; for larger ones, the bits after the leading one select it.
 fn bucket_of(nanos: u64) -> usize {
     let power = 63 - (nanos | SUB_BUCKETS).leading_zeros();
     let shift = power - SUB_BITS;
@@ -153,7 +162,7 @@ fn middle_of(bucket: usize) -> u64 {
 
 impl Persist for Histogram {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        // Equal ones save alike: all buckets up to the last that holds something.
+        // All buckets up to the last non-empty one, so that equal histograms are saved equally.
         let mut counts = vec![0; self.filled().last().map_or(0, |(bucket, _)| bucket + 1)];
         self.filled().for_each(|(bucket, count)| counts[bucket] = count);
         out.put_u64(&format!("{name}/counts"), counts);

@@ -1,9 +1,9 @@
-//! The jobs of one class of a processor, in the order they finish.
+//! The jobs of one class of a processor, in the order in which they finish.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A job with its class's clock when it is done.
+/// A job with the reading of its class's clock at which it finishes.
 #[derive(Debug, Clone)]
 pub(crate) struct Busy<J> {
     pub(crate) done_at: f64,
@@ -31,8 +31,8 @@ impl<J> Ord for Busy<J> {
     }
 }
 
-/// A queue of jobs whose first is part of it: most classes have one job at a time, which then
-/// needs no further look-up in memory.
+/// A queue that stores its first job inline: most classes have one job at a time, which then costs
+/// no further memory access.
 #[derive(Debug, Clone)]
 pub(crate) struct Jobs<J> {
     first: Option<Busy<J>>,
@@ -83,7 +83,7 @@ impl<J> Jobs<J> {
         Some(first)
     }
 
-    /// Takes out all that `is_gone` names.
+    /// Removes the jobs for which `is_gone` holds.
     pub(crate) fn extract(&mut self, mut is_gone: impl FnMut(&J) -> bool) -> Vec<J> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(self).into_iter().partition(|busy| is_gone(&busy.job));
@@ -91,7 +91,7 @@ impl<J> Jobs<J> {
         gone.into_iter().map(|busy| busy.job).collect()
     }
 
-    /// All of them in the order they finish.
+    /// All jobs in the order in which they finish.
     pub(crate) fn ordered(&self) -> Vec<&Busy<J>> {
         let later = self.later.iter().flat_map(|later| later.0.iter().map(|Reverse(busy)| busy));
         let mut jobs: Vec<_> = self.first.iter().chain(later).collect();

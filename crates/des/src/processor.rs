@@ -1,14 +1,13 @@
-//! Cores that busy jobs share by weight, as the kernel shares them by `cpu.shares`:
-//! in proportion to the weights, no job above its cap, and what one cannot use goes to
-//! the others. Crowding may cost: with [`Strain`], jobs of a kind burn more CPU time for the
-//! same work the more of them want to run.
+//! Generalised processor sharing: busy jobs share cores in proportion to their weights, as the
+//! kernel shares them by `cpu.shares`. No job exceeds its cap, and capacity that one job cannot use
+//! goes to the others. With a [`ContentionCost`], jobs of a kind need more CPU time for the same
+//! work, the more of them are runnable.
 //!
-//! Jobs of one class have the same weight and cap, hence always the same rate. So a class
-//! needs one clock of the service each of its jobs has had, and a job is done when that clock
-//! reaches the work it came with. All classes of a kind that run at their caps see one common
-//! clock, and all others of the kind a second one that counts service per weight: an event
-//! moves these few, whatever the number of jobs, and costs O(busy classes + log jobs) with a
-//! few additions per busy class.
+//! Jobs of one class have the same weight and cap, hence always the same rate. So each class has
+//! one virtual clock of the service per job, and a job finishes when that clock reaches its work.
+//! All classes of a kind that run at their caps share one clock, and all other classes of the kind
+//! share a second one that counts service per weight. An event advances these clocks only and
+//! costs O(busy classes + log jobs), with a few additions per busy class.
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
 
@@ -20,13 +19,13 @@ use crate::{Error, Record, Result};
 pub struct ClassId(u32);
 
 impl ClassId {
-    /// Its number: classes are numbered as they are added.
+    /// Its number, in the order in which classes were added.
     pub fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A job that is done.
+/// A job that finished.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished<J> {
     /// Its class.
@@ -35,21 +34,21 @@ pub struct Finished<J> {
     pub job: J,
 }
 
-/// Kinds of jobs that crowding costs differently.
+/// Number of kinds of jobs; each kind has its own [`ContentionCost`].
 pub const KINDS: usize = 4;
 
-/// What crowding costs the jobs of a kind, as extra CPU time for the same work.
+/// The cost of contention for the jobs of a kind, as extra CPU time for the same work.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Strain {
-    /// Extra time when every core is busy with jobs of the kind, in proportion to the cores
-    /// beside one's own that are: memory bandwidth and shared caches.
+pub struct ContentionCost {
+    /// Extra time when all other cores are busy with jobs of the kind, in proportion to the number
+    /// of such cores: memory bandwidth and shared caches.
     pub shared: f64,
     /// Extra time for each further set of runnable threads of any kind beyond the cores:
     /// context switches and cold caches.
     pub overload: f64,
 }
 
-/// Cores shared by weight. Time only moves forward: calls come with the present time.
+/// Cores shared by weight. Time only moves forward: each call passes the present time.
 #[derive(Debug, Clone)]
 pub struct SharedProcessor<J> {
     cores: f64,
@@ -60,14 +59,14 @@ pub struct SharedProcessor<J> {
     sums: Sums,
     /// Cores per weight that classes below their caps have now.
     level: f64,
-    strains: [Strain; KINDS],
-    /// CPU time per work of each kind, one without strain, and the reverse.
+    contention: [ContentionCost; KINDS],
+    /// CPU time per work of each kind, one without contention, and its inverse.
     slowdowns: [f64; KINDS],
     speeds: [f64; KINDS],
     clocks: Clocks,
     next: Option<Next>,
     next_sequence: u64,
-    /// A job is gone and shares are not divided anew yet.
+    /// A job has left and shares are not recomputed yet.
     is_behind: bool,
 }
 
@@ -93,7 +92,7 @@ struct Class<J> {
 /// The place of a class without jobs.
 const NOWHERE: u32 = u32::MAX;
 
-/// What sharing needs to know of a busy class, side by side for one quick pass.
+/// The part of a busy class that sharing reads, stored contiguously for one fast pass.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     class: u32,
@@ -101,15 +100,14 @@ struct Share {
     is_capped: bool,
     /// Cores per weight at which the class reaches its cap.
     threshold: f64,
-    /// Threads that its jobs could keep busy, and their weights.
+    /// Sum of its jobs' caps (the threads they can keep busy), and of their weights.
     threads: f64,
     pull: f64,
-    /// When its first job is done, on the service clock that the class sees.
+    /// When its first job finishes, on the class's service clock.
     finish: f64,
 }
 
-/// The integrals over time that classes measure themselves by, since the processor was
-/// last idle.
+/// Integrals over time since the processor was last idle; classes compute their figures from them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clocks {
     /// CPU time of a core.
@@ -122,8 +120,8 @@ struct Clocks {
     level_service: [f64; KINDS],
 }
 
-/// Sums over the busy classes. Kept from event to event while everybody has its cap, and added
-/// up anew otherwise, so that roundings do not pile up.
+/// Sums over the busy classes. They are updated incrementally while all classes run at their caps
+/// and recomputed otherwise, so that rounding errors do not accumulate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     threads_of: [f64; KINDS],
@@ -156,7 +154,7 @@ impl Sums {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sides {
     sums: Sums,
-    /// Threshold and place of who is nearest to the border, on either side.
+    /// Threshold and index of the class nearest to the boundary, on either side.
     highest_capped: Option<(f64, u32)>,
     lowest_free: Option<(f64, u32)>,
 }
@@ -178,7 +176,7 @@ impl<J> SharedProcessor<J> {
             busy: Vec::new(),
             sums: Sums::default(),
             level: 0.0,
-            strains: [Strain::default(); KINDS],
+            contention: [ContentionCost::default(); KINDS],
             slowdowns: [1.0; KINDS],
             speeds: [1.0; KINDS],
             clocks: Clocks::default(),
@@ -188,8 +186,7 @@ impl<J> SharedProcessor<J> {
         })
     }
 
-    /// Adds a class of the first kind whose jobs have this weight and use at most `cap` cores
-    /// each.
+    /// Adds a class of kind 0. Each of its jobs has this weight and uses at most `cap` cores.
     pub fn add_class(&mut self, weight: f64, cap: f64) -> Result<ClassId> {
         self.add_class_of_kind(weight, cap, 0)
     }
@@ -235,19 +232,24 @@ impl<J> SharedProcessor<J> {
         Ok(())
     }
 
-    /// Changes what crowding costs each kind.
-    pub fn set_strains(&mut self, now: SimTime, strains: [Strain; KINDS]) -> Result<()> {
-        for strain in strains {
-            for (what, value) in
-                [("shared strain", strain.shared), ("overload strain", strain.overload)]
-            {
+    /// Changes the contention cost of each kind.
+    pub fn set_contention(
+        &mut self,
+        now: SimTime,
+        contention: [ContentionCost; KINDS],
+    ) -> Result<()> {
+        for cost in contention {
+            for (what, value) in [
+                ("shared contention cost", cost.shared),
+                ("overload contention cost", cost.overload),
+            ] {
                 if !value.is_finite() || value < 0.0 {
                     return Err(Error::Negative { what, value });
                 }
             }
         }
         self.advance(now);
-        self.strains = strains;
+        self.contention = contention;
         self.share();
         Ok(())
     }
@@ -261,8 +263,8 @@ impl<J> SharedProcessor<J> {
         Ok(())
     }
 
-    /// Starts a job that needs this much time of one core. Zero work is done at once, by
-    /// the next call of [`SharedProcessor::finish`].
+    /// Starts a job that needs this much time of one core. A job without work finishes in the next
+    /// call of [`SharedProcessor::finish`].
     pub fn start(&mut self, now: SimTime, class: ClassId, work: SimDuration, job: J) {
         self.advance(now);
         if self.classes[class.number()].place == NOWHERE {
@@ -281,22 +283,22 @@ impl<J> SharedProcessor<J> {
         self.share();
     }
 
-    /// When the next job is done, if nothing changes until then.
+    /// When the next job finishes, if nothing changes until then.
     pub fn next_finish(&self) -> Option<SimTime> {
         self.next.map(|next| next.at)
     }
 
-    /// Takes a job that is done by `now`. Several may be done at once: call until there is
-    /// none.
+    /// Removes a job that has finished by `now`. Several may finish at once: call until none is
+    /// returned.
     pub fn finish(&mut self, now: SimTime) -> Option<Finished<J>> {
         let finished = self.finish_and_wait(now);
         self.catch_up();
         finished
     }
 
-    /// [`SharedProcessor::finish`] for whoever will most likely start another job at the same
-    /// instant: shares are not divided anew until then, or until
-    /// [`SharedProcessor::catch_up`], which must come before time goes on.
+    /// [`SharedProcessor::finish`] for callers that probably start another job at the same
+    /// instant: shares are recomputed then, or by [`SharedProcessor::catch_up`], which must be
+    /// called before time advances.
     pub fn finish_and_wait(&mut self, now: SimTime) -> Option<Finished<J>> {
         let next = self.next.filter(|next| next.at <= now)?;
         self.advance(now);
@@ -309,15 +311,15 @@ impl<J> SharedProcessor<J> {
         Some(Finished { class, job: done.job })
     }
 
-    /// Divides shares after [`SharedProcessor::finish_and_wait`], if nothing else has.
+    /// Recomputes shares after [`SharedProcessor::finish_and_wait`], if no other call has.
     pub fn catch_up(&mut self) {
         if self.is_behind {
             self.share();
         }
     }
 
-    /// Takes away every job of a class that `is_gone` names, done or not: time-outs and
-    /// kills. Costs O(jobs of the class).
+    /// Removes the jobs of a class for which `is_gone` holds, finished or not (time-outs, kills).
+    /// Costs O(jobs of the class).
     pub fn remove(
         &mut self,
         now: SimTime,
@@ -356,11 +358,11 @@ impl<J> SharedProcessor<J> {
         let cores = |share: &Share| {
             if share.is_capped { share.threads } else { share.pull * self.level }
         };
-        // A sum of nothing would be minus zero.
+        // The sum of an empty iterator is minus zero.
         self.busy.iter().map(cores).fold(0.0, |sum, cores| sum + cores)
     }
 
-    /// Work that jobs of a class do per CPU time now: one, less what crowding costs.
+    /// Work that jobs of a class do per CPU time now: one without contention, less with it.
     pub fn speed(&self, class: ClassId) -> f64 {
         self.speeds[usize::from(self.classes[class.number()].kind)]
     }
@@ -374,7 +376,7 @@ impl<J> SharedProcessor<J> {
         self.classes[class.number()].used
     }
 
-    /// Moves the clocks to `now`.
+    /// Advances the clocks to `now`.
     fn advance(&mut self, now: SimTime) {
         debug_assert!(now >= self.now, "time goes forward");
         let elapsed = now.saturating_since(self.now).nanos() as f64;
@@ -389,7 +391,7 @@ impl<J> SharedProcessor<J> {
         }
     }
 
-    /// Brings a busy class's own figures to the present.
+    /// Brings the figures of a busy class up to date.
     fn settle(&mut self, class: usize) {
         let class = &mut self.classes[class];
         let kind = usize::from(class.kind);
@@ -403,7 +405,7 @@ impl<J> SharedProcessor<J> {
         (class.service_anchor, class.usage_anchor) = (service, usage);
     }
 
-    /// Sets a busy class's anchors to the clocks of the side it stands on, after a move.
+    /// Sets a busy class's anchors to the clocks of its side (capped or not), after a move.
     fn anchor(&mut self, place: u32) {
         let share = &self.busy[place as usize];
         let class = &mut self.classes[share.class as usize];
@@ -415,7 +417,7 @@ impl<J> SharedProcessor<J> {
         };
     }
 
-    /// Puts a class among the busy ones, at its cap until shares say otherwise.
+    /// Adds a class to the busy ones, at its cap until shares are recomputed.
     fn enter(&mut self, number: usize) {
         let place = self.busy.len() as u32;
         let class = &mut self.classes[number];
@@ -432,7 +434,7 @@ impl<J> SharedProcessor<J> {
         self.anchor(place);
     }
 
-    /// Takes a class from the busy ones.
+    /// Removes a class from the busy ones.
     fn leave(&mut self, place: u32) {
         let gone = self.busy.swap_remove(place as usize);
         self.sums.take(&gone);
@@ -450,7 +452,7 @@ impl<J> SharedProcessor<J> {
         }
     }
 
-    /// Brings the count and the first finish of a busy class up to date.
+    /// Updates the count and the first finish of a busy class.
     fn refresh(&mut self, place: u32) {
         let share = &mut self.busy[place as usize];
         let class = &self.classes[share.class as usize];
@@ -478,7 +480,7 @@ impl<J> SharedProcessor<J> {
         self.share();
     }
 
-    /// Moves one class over the border between capped and not.
+    /// Moves one class between the capped ones and the others.
     fn move_over(&mut self, place: u32) {
         self.settle(self.busy[place as usize].class as usize);
         let share = &mut self.busy[place as usize];
@@ -487,8 +489,8 @@ impl<J> SharedProcessor<J> {
         self.refresh(place);
     }
 
-    /// Finds who runs at its cap, the level of the others, what crowding costs, and the
-    /// next job to finish.
+    /// Finds the classes that run at their caps, the level of the others, the contention costs,
+    /// and the next job to finish.
     fn share(&mut self) {
         self.is_behind = false;
         if self.busy.is_empty() {
@@ -504,14 +506,14 @@ impl<J> SharedProcessor<J> {
         self.find_next();
     }
 
-    /// Finds who runs at its cap, and the level of the others.
+    /// Finds the classes that run at their caps, and the level of the others.
     fn divide(&mut self) {
         let mut sides = self.look();
-        // Whoever no longer reaches its cap leaves it, the hardest to content first; then
-        // whoever now does gets it, the easiest first. Either only raises the level, so that
-        // nobody is left on the wrong side.
+        // Classes that no longer reach their caps leave that side, the highest threshold first;
+        // then classes that now reach theirs join it, the lowest threshold first. Each move only
+        // raises the level, so that no class ends on the wrong side.
         while let Some((threshold, place)) = sides.highest_capped {
-            // With nobody below its cap, everybody at its cap may be too much already.
+            // With no class below its cap, the caps together may exceed the cores already.
             let is_content = match sides.lowest_free {
                 None => sides.sums.capped_cores <= self.cores,
                 Some(_) => self.cores - sides.sums.capped_cores >= threshold * sides.sums.pulls,
@@ -553,18 +555,18 @@ impl<J> SharedProcessor<J> {
         sides
     }
 
-    /// What the crowd costs each kind that is there; the others' clocks are read by nobody.
+    /// The contention cost of each kind that has busy jobs; the clocks of other kinds are unused.
     fn slow_down(&mut self) {
         let threads_of = self.sums.threads_of;
         let threads: f64 = threads_of.iter().sum();
-        // A job that is alone shares nothing; on a single core nobody runs beside another.
+        // A job that runs alone shares nothing; on a single core no job runs beside another.
         let others = (threads.min(self.cores) - 1.0).max(0.0);
         let beside = if others > 0.0 { others / ((self.cores - 1.0) * threads) } else { 0.0 };
         let over = (threads / self.cores - 1.0).max(0.0);
-        for (kind, strain) in self.strains.iter().enumerate() {
+        for (kind, cost) in self.contention.iter().enumerate() {
             if threads_of[kind] > 0.0 {
                 let alike = beside * threads_of[kind];
-                self.slowdowns[kind] = 1.0 + strain.shared * alike + strain.overload * over;
+                self.slowdowns[kind] = 1.0 + cost.shared * alike + cost.overload * over;
                 self.speeds[kind] = 1.0 / self.slowdowns[kind];
             }
         }
@@ -585,7 +587,7 @@ impl<J> SharedProcessor<J> {
                 (wait, next) = (needed, place);
             }
         }
-        // Beyond the range of the clock the job simply never ends.
+        // Beyond the range of the clock the job never finishes.
         let at = self.now + SimDuration::from_nanos(wait.max(0.0).ceil() as u64);
         self.next = Some(Next { at, place: next });
     }
@@ -609,9 +611,9 @@ impl<J: Record> Persist for SharedProcessor<J> {
         let Clocks { core_usage, level_usage, core_service, level_service } = self.clocks;
         let clocks = [[core_usage, level_usage].as_slice(), &core_service, &level_service].concat();
         out.put_f64(&format!("{name}/clocks"), clocks);
-        let strains = self.strains.iter().flat_map(|strain| [strain.shared, strain.overload]);
-        out.put_f64(&format!("{name}/strains"), strains.collect::<Vec<_>>());
-        // Whatever could be computed again would come out of another order of roundings.
+        let contention = self.contention.iter().flat_map(|cost| [cost.shared, cost.overload]);
+        out.put_f64(&format!("{name}/strains"), contention.collect::<Vec<_>>());
+        // Derived values are saved too: recomputed in another order they would round differently.
         let rates = [[self.cores, self.level].as_slice(), &self.slowdowns, &self.speeds].concat();
         out.put_f64(&format!("{name}/rates"), rates);
         let finishes: Vec<f64> = self.busy.iter().map(|share| share.finish).collect();
@@ -640,7 +642,7 @@ impl<J: Record> Persist for SharedProcessor<J> {
         let counts = from.u64s(&format!("{name}/counts"), 2)?;
         let clocks = from.f64s(&format!("{name}/clocks"), 2 + 2 * KINDS)?;
         let rates = from.f64s(&format!("{name}/rates"), 2 + 2 * KINDS)?;
-        let strains = from.f64s(&format!("{name}/strains"), 2 * KINDS)?;
+        let contention = from.f64s(&format!("{name}/strains"), 2 * KINDS)?;
         *self = Self::new(1.0).expect("one core is a processor");
         self.now = SimTime::from_nanos(from.u64s(&format!("{name}/now"), 1)?[0]);
         self.next_sequence = counts[0];
@@ -691,9 +693,9 @@ impl<J: Record> Persist for SharedProcessor<J> {
         [self.cores, self.level] = [rates[0], rates[1]];
         self.slowdowns = kinds(&rates[2..]);
         self.speeds = kinds(&rates[2 + KINDS..]);
-        self.strains = std::array::from_fn(|kind| Strain {
-            shared: strains[2 * kind],
-            overload: strains[2 * kind + 1],
+        self.contention = std::array::from_fn(|kind| ContentionCost {
+            shared: contention[2 * kind],
+            overload: contention[2 * kind + 1],
         });
         let finishes = from.f64s(&format!("{name}/finishes"), self.busy.len())?;
         for (place, finish) in (0u32..).zip(finishes) {

@@ -1,6 +1,6 @@
-//! Things that fit into a few words, and therefore into a snapshot.
+//! Fixed-size records of 64-bit words, for snapshots.
 
-/// Something that can be written as a fixed number of 64-bit words and read back.
+/// A value that is stored as a fixed number of 64-bit words.
 pub trait Record: Sized {
     /// Words of one record.
     const WORDS: usize;

@@ -1,22 +1,22 @@
 //! The durations of a window, with the quantiles of a [`Histogram`].
 //!
-//! A window has a few dozen durations, a histogram that holds them hundreds of buckets. So
-//! durations are kept one by one while they are few: recording one touches the end of a short
-//! list, and closing the window costs as much as there are durations.
+//! A window has a few dozen durations; a histogram of them has hundreds of buckets. So a window
+//! stores durations one by one while they are few: recording appends to a short list, and closing
+//! the window costs O(durations).
 
 use homeostat_core::{Fraction, Persist, SimDuration, Snapshot};
 
 use crate::Histogram;
 use crate::histogram::{bucket_middle, rank_of};
 
-/// Durations that are kept one by one; a histogram takes them in beyond.
+/// Durations stored one by one; with more of them, a histogram stores all.
 const MAX_EXACT: usize = 256;
 
 /// Durations of a window. All figures are those of a [`Histogram`] of the same durations.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
     exact: Vec<SimDuration>,
-    /// Boxed, since most windows never need it.
+    /// Boxed, because most windows never need it.
     older: Option<Box<Histogram>>,
 }
 
@@ -30,12 +30,12 @@ impl Samples {
         self.exact.push(duration);
     }
 
-    /// How many durations were added.
+    /// Number of durations added.
     pub fn count(&self) -> u64 {
         self.exact.len() as u64 + self.older.as_ref().map_or(0, |older| older.count())
     }
 
-    /// The duration that this part of all does not exceed, within 0.8 %; the last one exactly.
+    /// The quantile, within 0.8 %; the maximum is exact. None without durations.
     pub fn quantile(&mut self, part: Fraction) -> Option<SimDuration> {
         if self.older.as_ref().is_some_and(|older| older.count() > 0) {
             self.make_room();
@@ -58,7 +58,7 @@ impl Samples {
         self.exact.iter().for_each(|duration| histogram.record(*duration));
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all durations and keeps the allocation.
     pub fn clear(&mut self) {
         self.exact.clear();
         if let Some(older) = self.older.as_mut().filter(|older| older.count() > 0) {
@@ -73,7 +73,7 @@ impl Samples {
     }
 }
 
-/// Saved as a histogram: equal figures are saved alike, however many were kept one by one.
+/// Saved as a histogram, so that equal figures are saved equally however they are stored.
 impl Persist for Samples {
     fn save(&self, name: &str, out: &mut Snapshot) {
         let mut all = Histogram::default();

@@ -1,5 +1,4 @@
-//! One timer for each of many owners, moved and cleared at will: when does which node
-//! finish its next job?
+//! One movable timer for each of many owners, for example the next completion of each node.
 
 use homeostat_core::SimTime;
 
@@ -7,7 +6,7 @@ use crate::Tournament;
 
 /// Timers by owner number. Of equal times the lowest owner comes first.
 ///
-/// A timer set beyond 292 years is a timer that is not set.
+/// A timer beyond 292 years counts as not set.
 #[derive(Debug, Clone, Default)]
 pub struct Timers {
     times: Tournament,
@@ -24,7 +23,7 @@ impl Timers {
         self.times.set(owner, Tournament::NONE);
     }
 
-    /// Sets or clears, as `at` says.
+    /// Sets the timer, or clears it with none.
     pub fn set_or_clear(&mut self, owner: usize, at: Option<SimTime>) {
         self.times.set(owner, at.map_or(Tournament::NONE, SimTime::nanos));
     }
@@ -35,7 +34,7 @@ impl Timers {
         self.times.first().map(|(nanos, owner)| (SimTime::from_nanos(nanos), owner))
     }
 
-    /// When an owner's timer is set to.
+    /// The time of an owner's timer.
     pub fn time(&self, owner: usize) -> Option<SimTime> {
         self.times.key(owner).map(SimTime::from_nanos)
     }

@@ -1,18 +1,18 @@
-//! The least of many keys that change one at a time. Neighbours play in pairs, winners play in
-//! pairs again, and a changed key replays the matches on its way up: O(log owners).
+//! A tournament tree: the least of many keys that change one at a time. A changed key replays the
+//! matches on its path to the root: O(log owners).
 
 use std::hint::select_unpredictable;
 
 /// Keys by owner number. Of equal keys the lowest owner wins.
 ///
-/// Keys lie below [`Tournament::NONE`]; an owner with that key or a larger one, or that was never
-/// given one, does not take part.
+/// Keys lie below [`Tournament::NONE`]; an owner without a key, or with that key or a larger one,
+/// does not take part.
 #[derive(Debug, Clone)]
 pub struct Tournament {
     /// Twice the key of each owner; a power of two of them, so that every match has two sides.
     doubled: Vec<u64>,
-    /// The owners who meet in each match, the lower one first. The final is at 1, the matches
-    /// that lead to the match at `k` are at `2 k` and `2 k + 1`, and place 0 is not used.
+    /// The owners of each match, the lower one first. The final is at 1, the matches that lead to
+    /// the match at `k` are at `2 k` and `2 k + 1`, and index 0 is not used.
     matches: Vec<[u32; 2]>,
 }
 
@@ -25,8 +25,8 @@ impl Default for Tournament {
 const DOUBLED_NONE: u64 = 2 * Tournament::NONE;
 
 impl Tournament {
-    /// The key of an owner that does not take part. Half of the range, so that a draw can be
-    /// decided by one bit below the key.
+    /// The key of an owner that does not take part. Half of the range, so that one bit below the
+    /// key decides a draw.
     pub const NONE: u64 = u64::MAX / 2;
 
     /// Sets an owner's key, or clears it with [`Tournament::NONE`].
@@ -77,13 +77,13 @@ impl Tournament {
             let entry = &mut matches[place / 2][place & 1];
             let before = std::mem::replace(entry, winner);
             if before == winner && winner != owner {
-                // Neither the winner nor its key has changed: nor will the matches above.
+                // Neither the winner nor its key has changed, so the matches above stay the same.
                 return;
             }
         }
     }
 
-    /// Takes in an owner beyond the present ones.
+    /// Grows the tree for an owner beyond the present ones.
     #[cold]
     fn make_room(&mut self, owner: usize, key: u64) {
         let owners = (owner + 1).next_power_of_two();

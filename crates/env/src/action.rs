@@ -1,4 +1,4 @@
-//! What an agent does in one step.
+//! Actions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Action {
     /// One of n choices.
     Discrete(usize),
-    /// One choice for each of several questions.
+    /// One choice in each of several components.
     MultiDiscrete(Vec<usize>),
     /// A point in a box.
     Continuous(Vec<f32>),

@@ -1,17 +1,23 @@
-//! Plays an environment and explains in words where it breaks the contract that
-//! learners rely on. It cannot see whether a time limit is passed off as the end
-//! of the task, nor whether the dynamics are the right ones.
+//! Plays an environment and explains where it violates the contract that learners rely on. It
+//! cannot detect a time limit that is reported as termination, nor wrong dynamics.
 
 use homeostat_core::{Snapshot, Stream};
 
 use crate::check_spec::{
     ACTION_SEED, Findings, SEEDS, check_observation, check_reward, check_snapshot_names,
-    check_spec, foreign_actions, steps_to_play,
+    check_spec, invalid_actions, steps_to_play,
 };
 use crate::{Env, EnvSpec, Finding, Result};
 
-/// Checks an environment; no findings means that it keeps the contract. `make`
-/// must give a new environment each time.
+/// Checks an environment; an empty list means that it satisfies the contract. `make` must return a
+/// new environment on each call.
+///
+/// ```
+/// use homeostat_env::{check_env, make};
+///
+/// let findings = check_env(&|| make("classic/acrobot-v1").expect("the id is registered"));
+/// assert!(findings.is_empty(), "{findings:?}");
+/// ```
 pub fn check_env(make: &dyn Fn() -> Box<dyn Env>) -> Vec<Finding> {
     let mut findings = Findings::default();
     let spec = make().spec().clone();
@@ -30,32 +36,32 @@ pub fn check_env(make: &dyn Fn() -> Box<dyn Env>) -> Vec<Finding> {
     findings.into_vec()
 }
 
-/// What was seen at one moment: a reset, or a step.
+/// One entry of a log: a reset or a step.
 #[derive(Debug, Clone)]
-struct Moment {
+struct LogEntry {
     obs: Vec<f32>,
-    /// Nothing for a reset.
-    outcome: Option<Seen>,
+    /// None for a reset.
+    outcome: Option<StepOutcome>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct StepOutcome {
     reward: f64,
     terminated: bool,
     truncated: bool,
 }
 
-impl Moment {
+impl LogEntry {
     fn ended(&self) -> bool {
         self.outcome.is_some_and(|seen| seen.terminated || seen.truncated)
     }
 
-    /// Equality of every bit, which NaN does not escape.
+    /// Equality of bits, so that NaN equals itself.
     fn same_bits(&self, other: &Self) -> bool {
-        let bits = |moment: &Self| {
-            let obs: Vec<_> = moment.obs.iter().map(|value| value.to_bits()).collect();
+        let bits = |entry: &Self| {
+            let obs: Vec<_> = entry.obs.iter().map(|value| value.to_bits()).collect();
             let outcome =
-                moment.outcome.map(|seen| (seen.reward.to_bits(), seen.terminated, seen.truncated));
+                entry.outcome.map(|seen| (seen.reward.to_bits(), seen.terminated, seen.truncated));
             (obs, outcome)
         };
         bits(self) == bits(other)
@@ -64,7 +70,7 @@ impl Moment {
     fn describe(&self) -> String {
         match self.outcome {
             None => format!("observation {:?} of a reset", self.obs),
-            Some(Seen { reward, terminated, truncated }) => format!(
+            Some(StepOutcome { reward, terminated, truncated }) => format!(
                 "observation {:?}, reward {reward}, terminated {terminated}, truncated {truncated}",
                 self.obs
             ),
@@ -72,40 +78,40 @@ impl Moment {
     }
 }
 
-fn reset(env: &mut dyn Env, seed: Option<u64>) -> Result<Moment> {
-    Ok(Moment { obs: env.reset(seed)?.to_vec(), outcome: None })
+fn reset(env: &mut dyn Env, seed: Option<u64>) -> Result<LogEntry> {
+    Ok(LogEntry { obs: env.reset(seed)?.to_vec(), outcome: None })
 }
 
-/// Plays random actions for `moments` moments more; where an episode has ended,
-/// the moment is a reset without seed.
+/// Appends `entries` steps with random actions to the log; after the end of an episode, a reset
+/// without seed.
 fn play_on(
     env: &mut dyn Env,
     spec: &EnvSpec,
     actions: &mut Stream,
-    moments: usize,
-    log: &mut Vec<Moment>,
+    entries: usize,
+    log: &mut Vec<LogEntry>,
 ) -> Result<()> {
-    for _ in 0..moments {
-        let moment = if log.last().is_some_and(Moment::ended) {
+    for _ in 0..entries {
+        let entry = if log.last().is_some_and(LogEntry::ended) {
             reset(env, None)?
         } else {
             let step = env.step(&spec.action.sample(actions))?;
             let (reward, terminated, truncated) = (step.reward, step.terminated, step.truncated);
-            let outcome = Some(Seen { reward, terminated, truncated });
-            Moment { obs: step.obs.to_vec(), outcome }
+            let outcome = Some(StepOutcome { reward, terminated, truncated });
+            LogEntry { obs: step.obs.to_vec(), outcome }
         };
-        log.push(moment);
+        log.push(entry);
     }
     Ok(())
 }
 
-/// Everything seen from a reset with `seed` on; nothing if a legal call failed.
+/// The log that starts with a reset with `seed`; none if a valid call failed.
 fn record(
     env: &mut dyn Env,
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
-) -> Option<Vec<Moment>> {
+) -> Option<Vec<LogEntry>> {
     let mut actions = Stream::from_seed(ACTION_SEED);
     let mut log = Vec::new();
     let mut play = || -> Result<()> {
@@ -115,60 +121,60 @@ fn record(
     match play() {
         Ok(()) => Some(log),
         Err(error) => {
-            findings.add_refusal(&format!("with seed {seed}, call {}", log.len()), &error);
+            findings.add_failed_call(&format!("with seed {seed}, call {}", log.len()), &error);
             None
         }
     }
 }
 
-fn check_log(log: &[Moment], seed: u64, spec: &EnvSpec, findings: &mut Findings) {
+fn check_log(log: &[LogEntry], seed: u64, spec: &EnvSpec, findings: &mut Findings) {
     let mut length = 0;
-    for moment in log {
-        length = if moment.outcome.is_some() { length + 1 } else { 0 };
+    for entry in log {
+        length = if entry.outcome.is_some() { length + 1 } else { 0 };
         let when = match length {
             0 => format!("with seed {seed}, after a reset"),
             step => format!("with seed {seed}, in step {step} of an episode"),
         };
-        check_observation(&when, &spec.observation, &moment.obs, findings);
-        if let Some(seen) = moment.outcome {
+        check_observation(&when, &spec.observation, &entry.obs, findings);
+        if let Some(seen) = entry.outcome {
             check_reward(&when, seen.reward, findings);
         }
-        if spec.time_limit.is_some_and(|limit| length >= limit.max(1)) && !moment.ended() {
+        if spec.time_limit.is_some_and(|limit| length >= limit.max(1)) && !entry.ended() {
             findings.add(
                 "time-limit",
                 format!(
-                    "{when}, the episode goes on though the time limit is reached. Set \
-                     `truncated` in the step that reaches it; `Episode` does so by itself"
+                    "{when}, the episode continues after the time limit. Set `truncated` in the \
+                     step that reaches it; `Episode` does so"
                 ),
             );
         }
     }
 }
 
-/// The first moment in which two logs differ, in words.
-fn difference(log: &[Moment], other: &[Moment]) -> Option<String> {
+/// Describes the first entry in which two logs differ.
+fn difference(log: &[LogEntry], other: &[LogEntry]) -> Option<String> {
     let (at, (a, b)) = log.iter().zip(other).enumerate().find(|(_, (a, b))| !a.same_bits(b))?;
     Some(format!("call {at} after the seeded reset gave {}; then {}", a.describe(), b.describe()))
 }
 
 fn check_same_seed(
     make: &dyn Fn() -> Box<dyn Env>,
-    log: &[Moment],
+    log: &[LogEntry],
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
 ) {
     let mut env = make();
-    // Twice in the second environment: what an episode leaves behind must not
-    // reach past a reset with a seed.
-    for whom in ["in another environment", "in an environment that was played before"] {
+    // Twice in the second environment: a reset with a seed must discard all state of an earlier
+    // episode.
+    for target in ["in another environment", "in an environment that was played before"] {
         let Some(again) = record(env.as_mut(), seed, spec, findings) else { return };
         if let Some(difference) = difference(log, &again) {
             findings.add(
                 "same-seed-same-trajectory",
                 format!(
-                    "with seed {seed} and the same actions {whom}, {difference}. Draw all \
-                     randomness from the stream handed in, and set every field in reset"
+                    "with seed {seed} and the same actions {target}, {difference}. Draw all \
+                     randomness from the given stream, and set every field in reset"
                 ),
             );
         }
@@ -177,17 +183,17 @@ fn check_same_seed(
 
 fn check_restore(
     make: &dyn Fn() -> Box<dyn Env>,
-    log: &[Moment],
+    log: &[LogEntry],
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
 ) {
     const NAME: &str = "check/env";
-    let first_end = log.iter().position(Moment::ended).unwrap_or(log.len() - 1);
+    let first_end = log.iter().position(LogEntry::ended).unwrap_or(log.len() - 1);
     let (middle, rest) = (first_end / 2, log.len() - 1 - first_end / 2);
-    let whoms = [("a new environment", false), ("an environment in another state", true)];
-    for (whom, played) in whoms {
-        let continue_both = || -> Result<(Vec<Moment>, Vec<Moment>, Snapshot)> {
+    let targets = [("a new environment", false), ("an environment in another state", true)];
+    for (target, played) in targets {
+        let continue_both = || -> Result<(Vec<LogEntry>, Vec<LogEntry>, Snapshot)> {
             let mut env = make();
             let mut actions = Stream::from_seed(ACTION_SEED);
             let mut unbroken = vec![reset(env.as_mut(), Some(seed))?];
@@ -216,7 +222,7 @@ fn check_restore(
                     findings.add(
                         "save-restore",
                         format!(
-                            "with seed {seed}, saved after step {middle} and loaded into {whom}, \
+                            "with seed {seed}, saved after step {middle} and loaded into {target}, \
                              {difference}. Save and load every field that changes, the random \
                              stream included"
                         ),
@@ -226,8 +232,8 @@ fn check_restore(
             Err(error) => findings.add(
                 "save-restore",
                 format!(
-                    "with seed {seed}, saved after step {middle} and loaded into {whom}, a call \
-                     failed: {error}. Load exactly what was saved, into whatever state"
+                    "with seed {seed}, saved after step {middle} and loaded into {target}, a call \
+                     failed: {error}. Load exactly what was saved, in every state"
                 ),
             ),
         }
@@ -243,8 +249,8 @@ fn check_step_before_reset(
     if make().step(&action).is_ok() {
         findings.add(
             "step-before-reset",
-            "a step before the first reset was played. Answer with Error::StepBeforeReset; \
-             `Episode` does so by itself"
+            "a step before the first reset succeeded. Return Error::StepBeforeReset; `Episode` \
+             does so"
                 .to_owned(),
         );
     }
@@ -256,16 +262,16 @@ fn check_step_after_end(make: &dyn Fn() -> Box<dyn Env>, spec: &EnvSpec, finding
     let Ok(first) = reset(env.as_mut(), Some(SEEDS[0])) else { return };
     let mut log = vec![first];
     for _ in 0..steps_to_play(spec) {
-        // A failing legal call is reported where the whole episode is recorded.
+        // `record` reports a failing valid call.
         if play_on(env.as_mut(), spec, &mut actions, 1, &mut log).is_err() {
             return;
         }
-        if log.last().is_some_and(Moment::ended) {
+        if log.last().is_some_and(LogEntry::ended) {
             if env.step(&spec.action.sample(&mut actions)).is_ok() {
                 findings.add(
                     "step-after-end",
-                    "a step after the end of an episode was played. Answer with \
-                     Error::StepAfterEnd; `Episode` does so by itself"
+                    "a step after the end of an episode succeeded. Return Error::StepAfterEnd; \
+                     `Episode` does so"
                         .to_owned(),
                 );
             }
@@ -277,30 +283,30 @@ fn check_step_after_end(make: &dyn Fn() -> Box<dyn Env>, spec: &EnvSpec, finding
 fn check_refused_actions(make: &dyn Fn() -> Box<dyn Env>, spec: &EnvSpec, findings: &mut Findings) {
     const NAME: &str = "env";
     let mut env = make();
-    for foreign in foreign_actions(&spec.action) {
-        // A failing reset is reported where the whole episode is recorded.
+    for invalid in invalid_actions(&spec.action) {
+        // `record` reports a failing reset.
         if env.reset(Some(SEEDS[0])).is_err() {
             return;
         }
         let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
         env.save(NAME, &mut before);
-        let refused = env.step(&foreign).is_err();
+        let refused = env.step(&invalid).is_err();
         env.save(NAME, &mut after);
         if !refused {
             findings.add(
-                "foreign-action",
+                "invalid-action",
                 format!(
-                    "action {foreign} was taken though the action space is {}. Answer with \
-                     Error::ActionOutsideSpace; `Episode` does so by itself",
+                    "action {invalid} was accepted, but the action space is {}. Return \
+                     Error::ActionOutsideSpace; `Episode` does so",
                     spec.action
                 ),
             );
         } else if before != after {
             findings.add(
-                "refusal-harmless",
+                "invalid-action-changes-nothing",
                 format!(
-                    "refusing action {foreign} changed the state. Check the action before \
-                     anything else"
+                    "rejecting action {invalid} changed the state. Check the action before \
+                     changing anything"
                 ),
             );
         }

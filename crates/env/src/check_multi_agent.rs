@@ -1,5 +1,5 @@
-//! Plays a world of several agents and explains in words where it breaks the
-//! contract: who acts, who is seen, who joins and leaves, and when.
+//! Plays a multi-agent environment and explains where it violates the contract: which agents act,
+//! have observations, join and leave.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use homeostat_core::{AgentId, Snapshot, Stream};
 
 use crate::check_spec::{
     ACTION_SEED, Findings, SEEDS, check_observation, check_reward, check_snapshot_names,
-    check_spec, foreign_actions, steps_to_play,
+    check_spec, invalid_actions, steps_to_play,
 };
 use crate::{Action, AgentStep, EnvSpec, Finding, MultiAgentEnv, Result};
 
 type Make<'a> = &'a dyn Fn() -> Box<dyn MultiAgentEnv>;
 
-/// Checks a world of several agents; no findings means that it keeps the contract.
-/// `make` must give a new world each time.
+/// Checks a multi-agent environment; an empty list means that it satisfies the contract. `make`
+/// must return a new environment on each call.
 pub fn check_multi_agent_env(make: &dyn Fn() -> Box<dyn MultiAgentEnv>) -> Vec<Finding> {
     let mut findings = Findings::default();
     let spec = make().spec().clone();
@@ -32,27 +32,27 @@ pub fn check_multi_agent_env(make: &dyn Fn() -> Box<dyn MultiAgentEnv>) -> Vec<F
     findings.into_vec()
 }
 
-/// What was seen at one moment: a reset, or a step.
+/// One entry of a log: a reset or a step.
 #[derive(Debug, Clone)]
-struct Moment {
-    /// Who is alive, with what each sees.
-    living: Vec<(AgentId, Option<Vec<f32>>)>,
-    /// Who was alive earlier in the episode, is not any more, and still sees.
-    ghosts: Vec<AgentId>,
-    /// Who is alive without being possible.
-    impossible: Vec<AgentId>,
-    /// Nothing for a reset.
-    step: Option<Played>,
+struct LogEntry {
+    /// The present agents with their observations.
+    present: Vec<(AgentId, Option<Vec<f32>>)>,
+    /// Agents that have left but still have an observation.
+    observed_after_leaving: Vec<AgentId>,
+    /// Present agents that are not among the possible ones.
+    undeclared: Vec<AgentId>,
+    /// None for a reset.
+    step: Option<PlayedStep>,
 }
 
 #[derive(Debug, Clone)]
-struct Played {
+struct PlayedStep {
     acted: Vec<AgentId>,
     steps: Vec<AgentStep>,
     joined: Vec<AgentId>,
 }
 
-/// A world being played with random actions.
+/// Plays an environment with random actions.
 struct Player<'a> {
     env: &'a mut dyn MultiAgentEnv,
     actions: Stream,
@@ -64,39 +64,39 @@ impl<'a> Player<'a> {
         Self { env, actions: Stream::from_seed(action_seed), seen: BTreeSet::new() }
     }
 
-    fn reset(&mut self, seed: Option<u64>) -> Result<Moment> {
+    fn reset(&mut self, seed: Option<u64>) -> Result<LogEntry> {
         self.env.reset(seed)?;
         self.seen.clear();
-        Ok(self.look(None))
+        Ok(self.log_entry(None))
     }
 
-    fn step(&mut self, spec: &EnvSpec) -> Result<Moment> {
+    fn step(&mut self, spec: &EnvSpec) -> Result<LogEntry> {
         let acted = self.env.agents().to_vec();
         let actions = sample_for(&acted, spec, &mut self.actions);
         let step = self.env.step(&actions)?;
         let (steps, joined) = (step.agents.to_vec(), step.joined.to_vec());
-        Ok(self.look(Some(Played { acted, steps, joined })))
+        Ok(self.log_entry(Some(PlayedStep { acted, steps, joined })))
     }
 
-    fn look(&mut self, step: Option<Played>) -> Moment {
+    fn log_entry(&mut self, step: Option<PlayedStep>) -> LogEntry {
         let env = &self.env;
         let see = |agent: AgentId| env.observation(agent).map(<[f32]>::to_vec);
-        let living: Vec<_> = env.agents().iter().map(|agent| (*agent, see(*agent))).collect();
+        let present: Vec<_> = env.agents().iter().map(|agent| (*agent, see(*agent))).collect();
         self.seen.extend(env.agents());
-        let is_ghost =
+        let is_observed_after_leaving =
             |agent: &&AgentId| !env.agents().contains(agent) && env.observation(**agent).is_some();
-        let ghosts = self.seen.iter().filter(is_ghost).copied().collect();
-        let is_impossible = |agent: &&AgentId| {
+        let observed_after_leaving =
+            self.seen.iter().filter(is_observed_after_leaving).copied().collect();
+        let is_undeclared = |agent: &&AgentId| {
             env.possible_agents().is_some_and(|possible| !possible.contains(agent))
         };
-        let impossible = env.agents().iter().filter(is_impossible).copied().collect();
-        Moment { living, ghosts, impossible, step }
+        let undeclared = env.agents().iter().filter(is_undeclared).copied().collect();
+        LogEntry { present, observed_after_leaving, undeclared, step }
     }
 
-    /// Plays `moments` moments more; where nobody is alive, the moment is a reset
-    /// without seed.
-    fn play_on(&mut self, spec: &EnvSpec, moments: usize, log: &mut Vec<Moment>) -> Result<()> {
-        for _ in 0..moments {
+    /// Appends `entries` steps to the log; where no agent is left, a reset without seed.
+    fn play_on(&mut self, spec: &EnvSpec, entries: usize, log: &mut Vec<LogEntry>) -> Result<()> {
+        for _ in 0..entries {
             let over = self.env.agents().is_empty();
             log.push(if over { self.reset(None)? } else { self.step(spec)? });
         }
@@ -108,13 +108,13 @@ fn sample_for(agents: &[AgentId], spec: &EnvSpec, actions: &mut Stream) -> Vec<A
     agents.iter().map(|_| spec.action.sample(actions)).collect()
 }
 
-/// Everything seen from a reset with `seed` on; nothing if a legal call failed.
+/// The log that starts with a reset with `seed`; none if a valid call failed.
 fn record(
     env: &mut dyn MultiAgentEnv,
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
-) -> Option<Vec<Moment>> {
+) -> Option<Vec<LogEntry>> {
     let mut player = Player::new(env, ACTION_SEED);
     let mut log = Vec::new();
     let mut play = || -> Result<()> {
@@ -124,100 +124,100 @@ fn record(
     match play() {
         Ok(()) => Some(log),
         Err(error) => {
-            findings.add_refusal(&format!("with seed {seed}, call {}", log.len()), &error);
+            findings.add_failed_call(&format!("with seed {seed}, call {}", log.len()), &error);
             None
         }
     }
 }
 
-fn check_log(log: &[Moment], seed: u64, spec: &EnvSpec, findings: &mut Findings) {
+fn check_log(log: &[LogEntry], seed: u64, spec: &EnvSpec, findings: &mut Findings) {
     let mut length = 0;
-    let mut born = BTreeSet::new();
-    for moment in log {
-        length = if moment.step.is_some() { length + 1 } else { 0 };
+    let mut earlier = BTreeSet::new();
+    for entry in log {
+        length = if entry.step.is_some() { length + 1 } else { 0 };
         let when = match length {
             0 => format!("with seed {seed}, after a reset"),
             step => format!("with seed {seed}, in step {step} of an episode"),
         };
-        check_living(&when, moment, spec, findings);
-        match &moment.step {
+        check_present(&when, entry, spec, findings);
+        match &entry.step {
             None => {
-                born.clear();
-                if moment.living.is_empty() {
+                earlier.clear();
+                if entry.present.is_empty() {
                     findings.add(
                         "agents-at-reset",
-                        format!("{when}, nobody is alive. Let at least one agent start"),
+                        format!("{when}, agents() is empty. Start with at least one agent"),
                     );
                 }
             }
             Some(played) => {
-                check_actors(&when, moment, played, spec, findings);
-                check_joined(&when, moment, played, &born, findings);
+                check_actors(&when, entry, played, spec, findings);
+                check_joined(&when, entry, played, &earlier, findings);
             }
         }
-        born.extend(moment.living.iter().map(|(agent, _)| *agent));
-        if spec.time_limit.is_some_and(|limit| length >= limit.max(1)) && !moment.living.is_empty()
+        earlier.extend(entry.present.iter().map(|(agent, _)| *agent));
+        if spec.time_limit.is_some_and(|limit| length >= limit.max(1)) && !entry.present.is_empty()
         {
             findings.add(
                 "time-limit",
                 format!(
-                    "{when}, agents live on though the time limit is reached. Truncate all of \
-                     them in the step that reaches it, and let nobody join"
+                    "{when}, agents continue after the time limit. Truncate all of them in the \
+                     step that reaches it, and let no agent join"
                 ),
             );
         }
     }
 }
 
-/// Order and observations of those alive.
-fn check_living(when: &str, moment: &Moment, spec: &EnvSpec, findings: &mut Findings) {
-    let Moment { living, ghosts, impossible, .. } = moment;
-    if let Some(pair) = living.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+/// Order and observations of the present agents.
+fn check_present(when: &str, entry: &LogEntry, spec: &EnvSpec, findings: &mut Findings) {
+    let LogEntry { present, observed_after_leaving, undeclared, .. } = entry;
+    if let Some(pair) = present.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
         findings.add(
             "agents-ascending",
             format!(
-                "{when}, {} stands before {} in agents(). Keep the list ascending, each agent \
-                 once: it is the order of actions and observations",
+                "{when}, {} precedes {} in agents(). Keep the list ascending, each agent once: it \
+                 is the order of actions and observations",
                 pair[0].0, pair[1].0
             ),
         );
     }
-    for (agent, obs) in living {
+    for (agent, obs) in present {
         match obs {
             Some(obs) => {
                 check_observation(&format!("{when}, for {agent}"), &spec.observation, obs, findings)
             }
             None => findings.add(
-                "observation-of-living",
-                format!("{when}, {agent} is alive but has no observation. Give it one"),
+                "observation-of-agents",
+                format!("{when}, {agent} is in agents() but has no observation. Return one"),
             ),
         }
     }
-    if let Some(agent) = ghosts.first() {
+    if let Some(agent) = observed_after_leaving.first() {
         findings.add(
-            "observation-of-dead",
+            "observation-after-leaving",
             format!(
-                "{when}, {agent} is not alive but has an observation. Answer None; its last \
+                "{when}, {agent} has left but has an observation. Return None; its last \
                  observation belongs in its AgentStep"
             ),
         );
     }
-    if let Some(agent) = impossible.first() {
+    if let Some(agent) = undeclared.first() {
         findings.add(
             "possible-agents",
             format!(
-                "{when}, {agent} is alive but not among possible_agents(). Add it, or answer \
+                "{when}, {agent} is in agents() but not in possible_agents(). Add it, or return \
                  None where the agents are not known in advance"
             ),
         );
     }
 }
 
-/// What is reported of those who acted, and whether they are still there.
+/// The steps of the agents that acted, and whether agents that ended have left.
 fn check_actors(
     when: &str,
-    moment: &Moment,
-    played: &Played,
+    entry: &LogEntry,
+    played: &PlayedStep,
     spec: &EnvSpec,
     findings: &mut Findings,
 ) {
@@ -238,24 +238,24 @@ fn check_actors(
         let whose = format!("{when}, for {agent}");
         check_reward(&whose, step.reward, findings);
         check_observation(&whose, &spec.observation, &step.obs, findings);
-        let now = moment.living.iter().find(|(living, _)| *living == agent);
+        let now = entry.present.iter().find(|(present, _)| *present == agent);
         match (step.terminated || step.truncated, now) {
             (true, Some(_)) => findings.add(
                 "ended-agents-leave",
-                format!("{when}, {agent} ended but is still alive. Take it out of agents()"),
+                format!("{when}, {agent} ended but is in agents(). Remove it"),
             ),
             (false, None) => findings.add(
                 "leaving-announced",
                 format!(
-                    "{when}, {agent} is gone though its step has neither flag. Set `terminated` \
-                     if its task ended, `truncated` if somebody stopped it"
+                    "{when}, {agent} left but its step has neither flag. Set `terminated` if its \
+                     task ended, `truncated` if a limit stopped it"
                 ),
             ),
             (false, Some((_, Some(obs)))) if obs.as_slice() != step.obs => findings.add(
                 "observations-agree",
                 format!(
                     "{when}, the step of {agent} reports {:?} but observation() gives {obs:?}. \
-                     Both are what it sees after the step",
+                     Both are the observation after the step",
                     step.obs
                 ),
             ),
@@ -264,56 +264,57 @@ fn check_actors(
     }
 }
 
-/// Those who came: announced, alive, new. `born` are all of the episode so far.
+/// Joined agents are announced, present and new. `earlier` are all agents of the episode so far.
 fn check_joined(
     when: &str,
-    moment: &Moment,
-    played: &Played,
-    born: &BTreeSet<AgentId>,
+    entry: &LogEntry,
+    played: &PlayedStep,
+    earlier: &BTreeSet<AgentId>,
     findings: &mut Findings,
 ) {
-    let alive = |agent: &AgentId| moment.living.iter().any(|(living, _)| living == agent);
+    let alive = |agent: &AgentId| entry.present.iter().any(|(present, _)| present == agent);
     for agent in &played.joined {
         if played.acted.contains(agent) {
             findings.add(
                 "joined-agents",
                 format!(
-                    "{when}, {agent} joined though it was there before. Announce newcomers only"
+                    "{when}, {agent} is in `joined` but acted in this step. List new agents only"
                 ),
             );
         } else if !alive(agent) {
             findings.add(
                 "joined-agents",
-                format!("{when}, {agent} joined but is not alive. Put it into agents() too"),
+                format!("{when}, {agent} joined but is not in agents(). Add it there too"),
             );
-        } else if born.contains(agent) {
+        } else if earlier.contains(agent) {
             findings.add(
                 "ids-reused",
                 format!(
-                    "{when}, {agent} joined, but an agent of that number has already lived in \
-                     this episode. Count numbers up and never take one back"
+                    "{when}, {agent} joined, but an earlier agent of this episode had that \
+                     number. Never reuse a number"
                 ),
             );
         }
     }
     let known = |agent: &AgentId| played.acted.contains(agent) || played.joined.contains(agent);
-    if let Some((agent, _)) = moment.living.iter().find(|(agent, _)| !known(agent)) {
+    if let Some((agent, _)) = entry.present.iter().find(|(agent, _)| !known(agent)) {
         findings.add(
             "joined-agents",
-            format!("{when}, {agent} is new but was not announced. Put it into `joined`"),
+            format!("{when}, {agent} is new but not in `joined`. Add it there"),
         );
     }
 }
 
 fn names(agents: &[AgentId]) -> String {
     let names: Vec<_> = agents.iter().map(AgentId::to_string).collect();
-    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "no agent".to_owned() } else { names.join(", ") }
 }
 
-/// The first moment in which two logs differ, in words. They are compared as text,
-/// which tells apart all numbers but the kinds of NaN.
-fn difference(log: &[Moment], other: &[Moment]) -> Option<String> {
-    let texts = |log: &[Moment]| -> Vec<_> { log.iter().map(|seen| format!("{seen:?}")).collect() };
+/// Describes the first entry in which two logs differ. They are compared as text, which
+/// distinguishes all numbers except kinds of NaN.
+fn difference(log: &[LogEntry], other: &[LogEntry]) -> Option<String> {
+    let texts =
+        |log: &[LogEntry]| -> Vec<_> { log.iter().map(|seen| format!("{seen:?}")).collect() };
     let (texts, others) = (texts(log), texts(other));
     let (at, (a, b)) = texts.iter().zip(&others).enumerate().find(|(_, (a, b))| a != b)?;
     Some(format!("call {at} after the seeded reset gave {a}; then {b}"))
@@ -321,22 +322,22 @@ fn difference(log: &[Moment], other: &[Moment]) -> Option<String> {
 
 fn check_same_seed(
     make: Make<'_>,
-    log: &[Moment],
+    log: &[LogEntry],
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
 ) {
     let mut env = make();
-    // Twice in the second world: what an episode leaves behind must not reach past
-    // a reset with a seed.
-    for whom in ["in another world", "in a world that was played before"] {
+    // Twice in the second environment: a reset with a seed must discard all state of an earlier
+    // episode.
+    for target in ["in another environment", "in an environment that was played before"] {
         let Some(again) = record(env.as_mut(), seed, spec, findings) else { return };
         if let Some(difference) = difference(log, &again) {
             findings.add(
                 "same-seed-same-trajectory",
                 format!(
-                    "with seed {seed} and the same actions {whom}, {difference}. Draw all \
-                     randomness from a stream that a seed restarts, and set every field in reset"
+                    "with seed {seed} and the same actions {target}, {difference}. Draw all \
+                     randomness from a stream that the seed restarts, and set every field in reset"
                 ),
             );
         }
@@ -345,17 +346,18 @@ fn check_same_seed(
 
 fn check_restore(
     make: Make<'_>,
-    log: &[Moment],
+    log: &[LogEntry],
     seed: u64,
     spec: &EnvSpec,
     findings: &mut Findings,
 ) {
     const NAME: &str = "check/env";
-    let first_end = log.iter().position(|moment| moment.living.is_empty());
+    let first_end = log.iter().position(|entry| entry.present.is_empty());
     let middle = first_end.unwrap_or(log.len() - 1) / 2;
     let rest = log.len() - 1 - middle;
-    for (whom, played) in [("a new world", false), ("a world in another state", true)] {
-        let continue_both = || -> Result<(Vec<Moment>, Vec<Moment>, Snapshot)> {
+    let targets = [("a new environment", false), ("an environment in another state", true)];
+    for (target, played) in targets {
+        let continue_both = || -> Result<(Vec<LogEntry>, Vec<LogEntry>, Snapshot)> {
             let mut env = make();
             let mut player = Player::new(env.as_mut(), ACTION_SEED);
             let mut unbroken = vec![player.reset(Some(seed))?];
@@ -373,8 +375,8 @@ fn check_restore(
             (twin.actions, twin.seen) = (player.actions.clone(), player.seen.clone());
 
             let mut restored = unbroken.clone();
-            restored.push(twin.look(None));
-            unbroken.push(player.look(None));
+            restored.push(twin.log_entry(None));
+            unbroken.push(player.log_entry(None));
             player.play_on(spec, rest, &mut unbroken)?;
             twin.play_on(spec, rest, &mut restored)?;
             Ok((unbroken, restored, snapshot))
@@ -386,7 +388,7 @@ fn check_restore(
                     findings.add(
                         "save-restore",
                         format!(
-                            "with seed {seed}, saved after step {middle} and loaded into {whom}, \
+                            "with seed {seed}, saved after step {middle} and loaded into {target}, \
                              {difference}. Save and load every field that changes, agents and \
                              the random stream included"
                         ),
@@ -396,8 +398,8 @@ fn check_restore(
             Err(error) => findings.add(
                 "save-restore",
                 format!(
-                    "with seed {seed}, saved after step {middle} and loaded into {whom}, a call \
-                     failed: {error}. Load exactly what was saved, into whatever state"
+                    "with seed {seed}, saved after step {middle} and loaded into {target}, a call \
+                     failed: {error}. Load exactly what was saved, in every state"
                 ),
             ),
         }
@@ -408,19 +410,18 @@ fn check_step_before_reset(make: Make<'_>, findings: &mut Findings) {
     if make().step(&[]).is_ok() {
         findings.add(
             "step-before-reset",
-            "a step before the first reset was played. Answer with Error::StepBeforeReset"
-                .to_owned(),
+            "a step before the first reset succeeded. Return Error::StepBeforeReset".to_owned(),
         );
     }
 }
 
-/// Steps that must be refused and change nothing, until the end and beyond it.
+/// Invalid steps must fail and change nothing, during an episode and after its end.
 fn check_refusals(make: Make<'_>, spec: &EnvSpec, findings: &mut Findings) {
     let mut env = make();
     let mut player = Player::new(env.as_mut(), ACTION_SEED);
-    // Failing legal calls are reported where the whole episode is recorded.
+    // `record` reports failing valid calls.
     let Ok(first) = player.reset(Some(SEEDS[0])) else { return };
-    let agents: Vec<_> = first.living.iter().map(|(agent, _)| *agent).collect();
+    let agents: Vec<_> = first.present.iter().map(|(agent, _)| *agent).collect();
     if agents.is_empty() {
         return;
     }
@@ -430,14 +431,14 @@ fn check_refusals(make: Make<'_>, spec: &EnvSpec, findings: &mut Findings) {
     refuse(make, "action-count", &count, &too_many, findings);
     let count = format!("{} actions for {} agents", actions.len() - 1, agents.len());
     refuse(make, "action-count", &count, &actions[1..], findings);
-    for foreign in foreign_actions(&spec.action) {
-        let what = format!("action {foreign} for the action space {}", spec.action);
+    for invalid in invalid_actions(&spec.action) {
+        let what = format!("action {invalid} for the action space {}", spec.action);
         let mut actions = actions.clone();
-        // The last place: those before it must not have moved when it is refused.
+        // In the last place: the agents before it must not have moved when it is rejected.
         if let Some(last) = actions.last_mut() {
-            *last = foreign;
+            *last = invalid;
         }
-        refuse(make, "foreign-action", &what, &actions, findings);
+        refuse(make, "invalid-action", &what, &actions, findings);
     }
 
     for _ in 0..steps_to_play(spec) {
@@ -448,8 +449,8 @@ fn check_refusals(make: Make<'_>, spec: &EnvSpec, findings: &mut Findings) {
     if player.env.agents().is_empty() && player.env.step(&[]).is_ok() {
         findings.add(
             "step-after-end",
-            "a step after the end of an episode was played. Answer with Error::StepAfterEnd \
-             when nobody is alive"
+            "a step after the end of an episode succeeded. Return Error::StepAfterEnd when \
+             agents() is empty"
                 .to_owned(),
         );
     }
@@ -472,11 +473,13 @@ fn refuse(
     let refused = env.step(actions).is_err();
     env.save(NAME, &mut after);
     if !refused {
-        findings.add(rule, format!("{what}: the step was played. Answer with an error"));
+        findings.add(rule, format!("{what}: the step succeeded. Return an error"));
     } else if before != after {
         findings.add(
-            "refusal-harmless",
-            format!("{what}: refusing changed the state. Check all actions before anyone moves"),
+            "invalid-action-changes-nothing",
+            format!(
+                "{what}: rejecting changed the state. Check all actions before any agent moves"
+            ),
         );
     }
 }

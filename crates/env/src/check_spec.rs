@@ -1,5 +1,6 @@
-//! What the checkers of one and of many agents share: findings, the rules about
-//! the spec, and whether a number belongs where it was found.
+//! What [`check_env`](crate::check_env) and
+//! [`check_multi_agent_env`](crate::check_multi_agent_env) share: findings, rules about the spec,
+//! and membership of observations in their space.
 
 use std::fmt;
 
@@ -7,21 +8,21 @@ use homeostat_core::Snapshot;
 
 use crate::{Action, EnvSpec, Error, Field, Space};
 
-/// Seeds under which a world is played.
+/// Seeds of the episodes.
 pub(crate) const SEEDS: [u64; 3] = [0, 1, 2];
 /// Seed of the random actions.
 pub(crate) const ACTION_SEED: u64 = 77;
 const STEPS_WITHOUT_LIMIT: u32 = 1_000;
 const MAX_STEPS: u32 = 100_000;
-// Beyond the first episode, to see the next one begin without a seed.
+// Beyond the first episode, so that the next one begins without a seed.
 const FURTHER_STEPS: u32 = 20;
 
-/// Something wrong with an environment, and how to mend it.
+/// A violation of the contract, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Short name of the broken rule, always the same for the same rule.
+    /// Stable name of the violated rule.
     pub rule: &'static str,
-    /// What was seen, and what to do about it.
+    /// What was observed, and how to fix it.
     pub explanation: String,
 }
 
@@ -31,15 +32,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Findings so far.
 #[derive(Default)]
 pub(crate) struct Findings {
     findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Adds a finding, unless its rule was already found broken: what is wrong in
-    /// one step is mostly wrong in all, and the first is the easiest to follow.
+    /// Adds a finding, unless its rule has one: a fault in one step mostly recurs in all, and the
+    /// first occurrence is the easiest to reproduce.
     pub(crate) fn add(&mut self, rule: &'static str, explanation: String) {
         if self.findings.iter().all(|finding| finding.rule != rule) {
             self.findings.push(Finding { rule, explanation });
@@ -47,10 +47,10 @@ impl Findings {
     }
 
     /// A call that had to succeed did not.
-    pub(crate) fn add_refusal(&mut self, what: &str, error: &Error) {
+    pub(crate) fn add_failed_call(&mut self, what: &str, error: &Error) {
         self.add(
-            "legal-call-refused",
-            format!("{what} failed: {error}. Every legal call must succeed"),
+            "valid-call-fails",
+            format!("{what} failed: {error}. Every valid call must succeed"),
         );
     }
 
@@ -64,8 +64,7 @@ pub(crate) fn steps_to_play(spec: &EnvSpec) -> usize {
     (spec.time_limit.unwrap_or(STEPS_WITHOUT_LIMIT).min(MAX_STEPS) + FURTHER_STEPS) as usize
 }
 
-/// Checks what is fixed about an environment. Without valid spaces nothing can be
-/// played: then the answer is false.
+/// Checks the spec. Returns false if the spaces are invalid, so that no step can be played.
 pub(crate) fn check_spec(spec: &EnvSpec, findings: &mut Findings) -> bool {
     let mut playable = true;
     for (what, space) in [("observation", &spec.observation), ("action", &spec.action)] {
@@ -78,7 +77,7 @@ pub(crate) fn check_spec(spec: &EnvSpec, findings: &mut Findings) -> bool {
     if spec.time_limit == Some(0) {
         findings.add(
             "time-limit",
-            "a time limit of 0 steps leaves no step to play. Use None for no limit".to_owned(),
+            "a time limit of 0 steps allows no step. Use None for no limit".to_owned(),
         );
     }
     check_card(spec, findings);
@@ -124,7 +123,7 @@ fn check_card(spec: &EnvSpec, findings: &mut Findings) {
     }
 }
 
-/// Checks that `obs`, seen `when`, is of the space.
+/// Checks that `obs` is inside the space.
 pub(crate) fn check_observation(when: &str, space: &Space, obs: &[f32], findings: &mut Findings) {
     if obs.len() != space.len() {
         findings.add(
@@ -144,7 +143,7 @@ pub(crate) fn check_observation(when: &str, space: &Space, obs: &[f32], findings
     }
 }
 
-/// Names the first number outside the space, where the lengths agree.
+/// Describes the first number outside the space, if the lengths agree.
 fn number_outside(space: &Space, obs: &[f32]) -> Option<String> {
     let choices = |value: &f32, n: usize| {
         let inside = Space::Discrete(n).contains_observation(&[*value]);
@@ -163,7 +162,7 @@ fn number_outside(space: &Space, obs: &[f32]) -> Option<String> {
     })
 }
 
-/// Checks that a reward, had `when`, is a number to learn from.
+/// Checks that a reward is finite.
 pub(crate) fn check_reward(when: &str, reward: f64, findings: &mut Findings) {
     if !reward.is_finite() {
         findings.add(
@@ -176,8 +175,8 @@ pub(crate) fn check_reward(when: &str, reward: f64, findings: &mut Findings) {
     }
 }
 
-/// Checks that everything saved as `name` lies under that name: two environments
-/// in one snapshot would otherwise overwrite each other.
+/// Checks that everything saved as `name` lies under that name; otherwise two environments in one
+/// snapshot would overwrite each other.
 pub(crate) fn check_snapshot_names(name: &str, snapshot: &Snapshot, findings: &mut Findings) {
     let inside = |array: &str| {
         array.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -193,8 +192,8 @@ pub(crate) fn check_snapshot_names(name: &str, snapshot: &Snapshot, findings: &m
     }
 }
 
-/// Actions that do not belong to the space, as different as possible.
-pub(crate) fn foreign_actions(space: &Space) -> Vec<Action> {
+/// Actions outside the space, of every kind.
+pub(crate) fn invalid_actions(space: &Space) -> Vec<Action> {
     match space {
         Space::Discrete(n) => vec![Action::Discrete(*n), Action::Continuous(vec![0.0])],
         Space::MultiDiscrete(n) => {
@@ -207,7 +206,7 @@ pub(crate) fn foreign_actions(space: &Space) -> Vec<Action> {
             ]
         }
         Space::Box { low, high } => {
-            let mut foreign = vec![
+            let mut invalid = vec![
                 Action::Continuous(vec![f32::NAN; low.len()]),
                 Action::Continuous([low.as_slice(), &[0.0]].concat()),
                 Action::Discrete(0),
@@ -215,9 +214,9 @@ pub(crate) fn foreign_actions(space: &Space) -> Vec<Action> {
             if high[0].is_finite() {
                 let mut beyond = high.clone();
                 beyond[0] = high[0].next_up();
-                foreign.push(Action::Continuous(beyond));
+                invalid.push(Action::Continuous(beyond));
             }
-            foreign
+            invalid
         }
     }
 }

@@ -1,20 +1,29 @@
-//! What a world refuses.
+//! Errors of environments.
 
-/// A misuse of an environment. None of these harms the environment: the caller
-/// may correct the call and go on.
+/// A misuse of an environment, or settings it cannot use. None of these errors changes the
+/// environment: the caller may correct the call and continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// No environment of that id.
     #[error("unknown environment `{id}`{hint}; `homeostat env list` shows all")]
     UnknownId {
-        /// The id that was asked for.
+        /// The id as written.
         id: String,
-        /// ", did you mean ...?" where something is near.
+        /// ", did you mean ...?" where an id is similar.
         hint: String,
     },
     /// An environment of many agents where one with a single agent is needed.
-    #[error("{id} is shared by many agents, and one with a single agent is needed here")]
+    #[error("{id} has many agents, but a single-agent environment is needed here")]
     ManyAgents {
+        /// The id.
+        id: String,
+    },
+    /// An environment with a single agent where one that many agents share is needed.
+    #[error(
+        "{id} has a single agent, but an environment that many agents share is needed here; \
+         `homeostat env list` shows all"
+    )]
+    SingleAgent {
         /// The id.
         id: String,
     },
@@ -53,26 +62,26 @@ pub enum Error {
     ActionCount {
         /// The environment.
         env: String,
-        /// Number of lanes or live agents.
+        /// Number of sub-environments or agents.
         expected: usize,
         /// Number of actions given.
         got: usize,
     },
-    /// A vectorised environment without lanes.
-    #[error("{env} needs at least one lane")]
-    NoLanes {
+    /// A vectorised environment with no copy of the environment.
+    #[error("{env}: num_envs must be at least 1")]
+    NoEnvs {
         /// The environment.
         env: String,
     },
-    /// A lane that a vectorised environment does not have.
-    #[error("{env} has no lane {index}: it has {lanes}, counted from 0")]
-    NoSuchLane {
+    /// A vectorised environment has fewer copies.
+    #[error("{env} has no sub-environment {index}: it has {num_envs}, counted from 0")]
+    NoSuchEnv {
         /// The environment.
         env: String,
-        /// The lane that was asked for.
+        /// The index asked for.
         index: usize,
-        /// Number of lanes.
-        lanes: usize,
+        /// Number of sub-environments.
+        num_envs: usize,
     },
     /// Settings of a simulator that cannot be read.
     #[error("cannot use these settings: {reason}")]
@@ -93,11 +102,11 @@ pub enum Error {
     /// An environment that its simulator cannot make with these settings.
     #[error("{reason}")]
     CannotBeMade {
-        /// Why, and the way out.
+        /// Why, and how to fix it.
         reason: String,
     },
-    /// A space whose description makes no sense.
-    #[error("space is impossible: {what}")]
+    /// A space that contains nothing or whose bounds contradict each other.
+    #[error("space is invalid: {what}")]
     ImpossibleSpace {
         /// What is wrong with it.
         what: String,
@@ -107,5 +116,5 @@ pub enum Error {
     State(#[from] homeostat_core::Error),
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

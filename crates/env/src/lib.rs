@@ -1,9 +1,36 @@
-//! The contract between a world and whoever acts in it: spaces, steps, seeding,
-//! several copies at once, several agents at once, and a checker that explains
-//! what is wrong. Gymnasium and PettingZoo users will recognise every word.
+//! Reinforcement-learning environments, with the interfaces of Gymnasium and PettingZoo.
 //!
-//! Layer 1: no I/O. Terminated (the task ended) and truncated (somebody stopped
-//! watching) stay apart everywhere: a learner bootstraps through the second.
+//! * [`Env`]: one agent. [`VecEnv`]: copies of one environment, stepped together.
+//!   [`MultiAgentEnv`]: agents that share an environment, join and leave.
+//! * [`Dynamics`]: write state and transition function, and [`Episode`] makes an [`Env`] of them.
+//! * [`Simulator`]: what a crate exports to offer a family of environments with settings.
+//! * [`check_env`] tests an environment against its contract and explains each violation.
+//! * [`envs`]: the classic control tasks of Gymnasium, and small environments that test learners.
+//!
+//! `terminated` (the task ended) and `truncated` (a limit stopped the episode) stay separate
+//! everywhere, because learners bootstrap through truncation. Learners, training loops and
+//! wrappers are not part of this crate. Layer 1: no I/O.
+//!
+//! ```
+//! use homeostat_core::Stream;
+//! use homeostat_env::make;
+//!
+//! # fn main() -> homeostat_env::Result<()> {
+//! let mut env = make("classic/cartpole-v1")?;
+//! let mut rng = Stream::from_seed(1);
+//! env.reset(Some(1))?;
+//! let mut steps = 0;
+//! loop {
+//!     steps += 1;
+//!     let action = env.spec().action.sample(&mut rng);
+//!     if env.step(&action)?.done() {
+//!         break;
+//!     }
+//! }
+//! println!("random actions balance the pole for {steps} steps");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod action;
@@ -11,9 +38,9 @@ mod check;
 mod check_multi_agent;
 mod check_spec;
 mod env;
+pub mod envs;
 mod episode;
 mod error;
-mod lanes;
 mod multi_agent;
 mod phase;
 mod picture;
@@ -21,19 +48,18 @@ mod registry;
 mod simulator;
 mod space;
 mod spec;
+mod sub_envs;
 mod task;
 mod task_type;
 mod vec_env;
-pub mod worlds;
 
 pub use action::Action;
 pub use check::check_env;
 pub use check_multi_agent::check_multi_agent_env;
 pub use check_spec::Finding;
 pub use env::{Env, Info, Step};
-pub use episode::{Episode, Outcome, World};
+pub use episode::{Dynamics, Episode, Outcome};
 pub use error::{Error, Result};
-pub use lanes::{AutoresetMode, EpisodeSummary, LaneStep, Lanes};
 pub use multi_agent::{AgentStep, MultiAgentEnv, MultiStep};
 pub use phase::Phase;
 pub use picture::{Colour, Picture, Place, Shape, TextSize};
@@ -41,6 +67,7 @@ pub use registry::{BuiltIn, CLASSIC, TOY, make, make_multi_agent, specs, unknown
 pub use simulator::{ConfiguredSimulator, RenamedSetting, Simulator, read_settings};
 pub use space::Space;
 pub use spec::{Card, EnvId, EnvSpec, Field};
+pub use sub_envs::{AutoresetMode, EpisodeSummary, SubEnvStep, SubEnvs};
 pub use task::Task;
 pub use task_type::TaskType;
 /// The settings of a simulator: one section of TOML.

@@ -1,74 +1,75 @@
-//! Several agents in one world, who may join and leave while it runs.
+//! The contract of an environment that several agents share. Agents may join and leave during an
+//! episode.
 
 use homeostat_core::{AgentId, Persist};
 
 use crate::{Action, EnvSpec, Info, Picture, Result};
 
-/// A world that many agents share. All agents have the same spaces.
+/// An environment that many agents share, as PettingZoo's `ParallelEnv`. All agents have the same
+/// spaces.
 ///
-/// An episode is over when nobody is alive any more, at the latest when the time
-/// limit has truncated all who were; a step is then refused until the next reset.
+/// An episode ends when no agent is left, at the latest when the time limit truncates all of
+/// them. A step is then an error until the next reset.
 ///
-/// The order of [`MultiAgentEnv::agents`] is the order of everything else: of the
-/// actions given to a step and of the observations read afterwards.
+/// Actions and observations follow the order of [`MultiAgentEnv::agents`].
 pub trait MultiAgentEnv: Persist + Send {
-    /// Spaces (of one agent), limits and card.
+    /// Id, spaces of one agent, time limit and description.
     fn spec(&self) -> &EnvSpec;
 
-    /// The agents alive now, ascending.
+    /// The agents that act in the next step, ascending.
     fn agents(&self) -> &[AgentId];
 
-    /// Every agent that may ever appear, where that is known.
+    /// Every agent that may ever join, where that is known.
     fn possible_agents(&self) -> Option<&[AgentId]>;
 
     /// Starts an episode; see [`crate::Env::reset`] for the seed.
     fn reset(&mut self, seed: Option<u64>) -> Result<()>;
 
-    /// The present observation of `agent`, or nothing if it is not alive.
+    /// The present observation of `agent`; none if it is not among the agents.
     fn observation(&self, agent: AgentId) -> Option<&[f32]>;
 
-    /// Which task a living agent has, where the world tells: agents with the same task may
-    /// share what they learn.
+    /// The index of an agent's task in [`ConfiguredSimulator::tasks`](crate::ConfiguredSimulator),
+    /// where the environment has tasks. Agents with the same task may share parameters.
     fn task(&self, agent: AgentId) -> Option<usize> {
         let _ = agent;
         None
     }
 
-    /// Plays one step with one action for each living agent, in their order.
+    /// Advances by one step, with one action for each agent in their order.
     fn step(&mut self, actions: &[Action]) -> Result<MultiStep<'_>>;
 
-    /// Further figures of the last step of an agent that is still there, or was when the time
-    /// limit ended the episode; never for a policy.
+    /// Figures of an agent's last step, for logs. They are there for the present agents, and for
+    /// those that the time limit truncated. No policy reads them.
     fn info(&self, agent: AgentId) -> Info {
         let _ = agent;
         Info::new()
     }
 
-    /// A picture of the present state in text: of worlds that draw none, who is there.
+    /// The present state as text; by default the list of agents.
     fn render(&self) -> String {
         let names: Vec<String> = self.agents().iter().map(ToString::to_string).collect();
         format!("{}\n{}\n", self.spec().id, names.join(" "))
     }
 
-    /// A picture of the present state in shapes; of worlds that draw none, their text.
+    /// The present state as shapes; by default the text of [`MultiAgentEnv::render`].
     fn picture(&self) -> Picture {
         crate::env::picture_of_text(&self.render())
     }
 }
 
-/// What one common step led to.
+/// What one step of all agents led to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultiStep<'a> {
     /// One entry for each agent that acted, in their order.
     pub agents: &'a [AgentStep],
-    /// Agents that were born in this step and act from the next on.
+    /// Agents that joined in this step and act from the next one on.
     pub joined: &'a [AgentId],
 }
 
-/// What one agent had of a common step. An agent that ended is no longer alive.
+/// One agent's part of a step. An agent that terminated or was truncated has left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStep {
-    /// Whose.
+    /// The agent that acted.
     pub agent: AgentId,
     /// The agent's observation after the step, its last one if it ended.
     pub obs: Vec<f32>,
@@ -76,6 +77,6 @@ pub struct AgentStep {
     pub reward: f64,
     /// The agent's task ended.
     pub terminated: bool,
-    /// Somebody stopped the agent; its value goes on.
+    /// A limit outside the task stopped the agent: its learner bootstraps from `obs`.
     pub truncated: bool,
 }

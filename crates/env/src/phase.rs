@@ -1,4 +1,4 @@
-//! The order of reset and step.
+//! Checks the order of reset and step.
 
 use crate::{EnvId, Error, Result};
 
@@ -14,7 +14,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Refuses a step outside an episode.
+    /// An error unless an episode is running.
     pub fn require_running(self, id: &EnvId) -> Result<()> {
         match self {
             Self::Running => Ok(()),
@@ -23,7 +23,7 @@ impl Phase {
         }
     }
 
-    /// For a snapshot.
+    /// The number that a snapshot stores.
     pub fn to_number(self) -> u64 {
         match self {
             Self::New => 0,
@@ -32,7 +32,7 @@ impl Phase {
         }
     }
 
-    /// From a snapshot.
+    /// The phase of a snapshot's number.
     pub fn from_number(number: u64) -> Self {
         match number {
             0 => Self::New,

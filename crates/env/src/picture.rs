@@ -1,4 +1,4 @@
-//! What a world looks like, as shapes: whoever shows it decides on pixels and fonts.
+//! Rendered states as shapes; the code that shows them chooses pixels and fonts.
 
 /// A picture of a state, drawn in the order of its shapes. Lengths are pixels, y points down.
 #[derive(Debug, Clone, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Picture {
     pub width: u32,
     /// Height.
     pub height: u32,
-    /// What covers it where nothing is drawn.
+    /// Background colour.
     pub background: Colour,
     /// The shapes, from the back to the front.
     pub shapes: Vec<Shape>,
@@ -17,14 +17,14 @@ pub struct Picture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
-/// Something in a picture.
+/// An element of a picture.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A filled rectangle.
     Area {
         /// Left, top, width and height.
         place: Place,
-        /// How round its corners are.
+        /// Corner radius.
         radius: u32,
         /// Its colour.
         fill: Colour,
@@ -33,22 +33,22 @@ pub enum Shape {
     Outline {
         /// Left, top, width and height.
         place: Place,
-        /// How round its corners are.
+        /// Corner radius.
         radius: u32,
         /// Its colour.
         line: Colour,
     },
-    /// A line of text in letters of one width.
+    /// A line of monospaced text.
     Text {
-        /// Where it begins.
+        /// Left end.
         left: i32,
-        /// The upper end of its letters.
+        /// Top of its letters.
         top: i32,
-        /// How large.
+        /// Size of its letters.
         size: TextSize,
         /// Its colour.
         colour: Colour,
-        /// The words.
+        /// The text itself.
         text: String,
     },
 }
@@ -66,12 +66,12 @@ pub struct Place {
     pub height: u32,
 }
 
-/// Sizes of text, each with letters of one width.
+/// Sizes of monospaced text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextSize {
-    /// Beside and inside other things.
+    /// Labels.
     Small,
-    /// To be read.
+    /// Body text.
     Normal,
     /// A heading.
     Large,
@@ -89,18 +89,18 @@ impl TextSize {
 }
 
 impl Picture {
-    /// Ink and paper.
+    /// The colour of text.
     pub const INK: Colour = Colour(31, 35, 40);
-    /// Ink and paper.
+    /// The colour of the background.
     pub const PAPER: Colour = Colour(255, 255, 255);
 
-    /// An empty sheet.
+    /// An empty picture.
     pub fn new(width: u32, height: u32) -> Self {
         Self { width, height, background: Self::PAPER, shapes: Vec::new() }
     }
 
-    /// Text as a picture of at least `columns` by `rows` letters, so that its size stays while
-    /// its words change.
+    /// Text as a picture of at least `columns` by `rows` letters, so that the size stays constant
+    /// while the text changes.
     pub fn of_text(text: &str, columns: usize, rows: usize) -> Self {
         const MARGIN: u32 = 8;
         let (letter, line) = TextSize::Normal.letter();
@@ -139,7 +139,7 @@ impl Place {
 }
 
 impl Colour {
-    /// The colour this far on the way to another, from 0 to 1.
+    /// Linear interpolation towards another colour, from 0 to 1.
     pub fn towards(self, other: Self, part: f64) -> Self {
         let mix = |own: u8, other: u8| {
             (f64::from(own) + (f64::from(other) - f64::from(own)) * part.clamp(0.0, 1.0)) as u8

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use toml::Table;
 
-use crate::worlds::{acrobot, cartpole, grid_world, identity, mountain_car, pendulum, roll_call};
+use crate::envs::{acrobot, cartpole, grid_world, identity, mountain_car, pendulum, roll_call};
 use crate::{ConfiguredSimulator, Env, EnvSpec, Episode, Error, MultiAgentEnv, Result, Simulator};
 
-/// Every environment of this crate with one agent in it.
+/// Every environment of this crate with one agent.
 const SINGLE: [fn() -> Box<dyn Env>; 8] = [
     || Box::new(Episode::new(acrobot::Acrobot::default())),
     || Box::new(Episode::new(cartpole::CartPole::default())),
@@ -62,7 +62,7 @@ impl ConfiguredSimulator for BuiltIn {
     }
 }
 
-/// A new environment with this id, to be reset before its first step.
+/// A new environment with this id. Reset it before the first step.
 pub fn make(id: &str) -> Result<Box<dyn Env>> {
     if let Some(env) = SINGLE.iter().map(|make| make()).find(|env| env.spec().id.to_string() == id)
     {
@@ -74,15 +74,15 @@ pub fn make(id: &str) -> Result<Box<dyn Env>> {
     }
 }
 
-/// A new environment of many agents with this id, to be reset before its first step.
+/// A new environment with this id that many agents share. Reset it before the first step.
 pub fn make_multi_agent(id: &str) -> Result<Box<dyn MultiAgentEnv>> {
     let found = SHARED.iter().map(|make| make()).find(|env| env.spec().id.to_string() == id);
     found.ok_or_else(|| unknown(id))
 }
 
-/// The error for an id that is none of `names`, with the one that was probably meant.
+/// The error for an id that is not among `names`; it suggests the most similar one.
 pub fn unknown_id<'a>(id: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    // Who writes a part of the id, most often the bare name, means that one.
+    // A part of an id, most often the bare name, is a match.
     let likeness = |name: &str| {
         if name.contains(id) { 1.0 } else { strsim::jaro_winkler(id, name) }
     };
@@ -93,7 +93,7 @@ pub fn unknown_id<'a>(id: &str, names: impl Iterator<Item = &'a str>) -> Error {
     Error::UnknownId { id: id.to_owned(), hint }
 }
 
-/// What every environment of this crate is, ordered by id.
+/// The specs of all environments of this crate, ordered by id.
 pub fn specs() -> Vec<EnvSpec> {
     let single = SINGLE.iter().map(|make| make().spec().clone());
     let shared = SHARED.iter().map(|make| make().spec().clone());

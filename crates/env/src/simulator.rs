@@ -1,5 +1,4 @@
-//! What a simulator crate exports: one value by which the workbench finds its environments,
-//! their settings, and nothing else of it.
+//! What a simulator crate exports: one value that lists its environments and their settings.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,11 +7,26 @@ use toml::Table;
 
 use crate::{Env, EnvSpec, Error, MultiAgentEnv, Result, Task, unknown_id};
 
-/// A family of environments with settings of its own, as its crate exports it.
+/// A family of environments with settings of its own.
 ///
 /// The ids of its environments start with [`Simulator::prefix`], and its settings are the section
-/// of that name. Lists of environments, settings, the command line and Python take everything
-/// from here.
+/// of that name. Configuration, command line, Python and reports read everything they know of a
+/// simulator from this value.
+///
+/// ```
+/// use homeostat_env::{CLASSIC, SettingsTable, Simulator};
+///
+/// # fn main() -> homeostat_env::Result<()> {
+/// let simulator: &dyn Simulator = &CLASSIC;
+/// let configured = simulator.configure(&SettingsTable::new())?;
+/// let ids: Vec<String> = configured.specs().iter().map(|spec| spec.id.to_string()).collect();
+/// assert!(ids.iter().all(|id| id.starts_with(simulator.prefix())));
+///
+/// let mut env = configured.make("classic/pendulum-v1", 0)?;
+/// assert_eq!(env.reset(Some(1))?.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Simulator: Sync {
     /// The first part of every id, as `classic` in `classic/cartpole-v1`; also the name of the
     /// settings section. Lower-case letters, digits and hyphens.
@@ -24,7 +38,7 @@ pub trait Simulator: Sync {
         ""
     }
 
-    /// Settings that had another name in the release before.
+    /// Settings that were renamed since the previous release.
     fn renamed_settings(&self) -> &'static [RenamedSetting] {
         &[]
     }
@@ -34,8 +48,8 @@ pub trait Simulator: Sync {
         true
     }
 
-    /// Reads the settings: the section as a whole, defaults filled in. Values that cannot be read
-    /// are refused here; what takes long waits for [`ConfiguredSimulator::prepare`].
+    /// Reads the section, with defaults filled in. Values of a wrong type are an error here; slow
+    /// work waits for [`ConfiguredSimulator::prepare`].
     fn configure(&self, section: &Table) -> Result<Arc<dyn ConfiguredSimulator>>;
 }
 
@@ -49,14 +63,14 @@ pub trait ConfiguredSimulator: Any + Send + Sync {
         false
     }
 
-    /// Checks that the environment with this id can be made with these settings, and does what
-    /// takes long and is shared by all its copies.
+    /// Checks that the environment with this id can be made with these settings, and does the slow
+    /// work that all its copies share.
     fn prepare(&self, _id: &str) -> Result<()> {
         Ok(())
     }
 
-    /// A new environment with one agent in it. `agent` is the number of its agent, for
-    /// simulators that give each agent its own task.
+    /// A new environment with one agent. `agent` is the agent's number, for simulators that give
+    /// each agent its own task.
     fn make(&self, id: &str, agent: u32) -> Result<Box<dyn Env>>;
 
     /// A new environment that many agents share.
@@ -64,37 +78,37 @@ pub trait ConfiguredSimulator: Any + Send + Sync {
         Err(unknown_id(id, std::iter::empty()))
     }
 
-    /// What decides how many agents share the environment with this id, to name it in an error:
-    /// "which is faas.functions".
+    /// The setting that determines the number of agents of the environment with this id, for error
+    /// messages: "which is faas.functions".
     fn agents_come_from(&self, _id: &str) -> Option<&'static str> {
         None
     }
 
-    /// The tasks that agents of a shared environment can have, by the numbers that
-    /// [`MultiAgentEnv::task`] returns; none where all agents do the same.
+    /// The tasks of a shared environment's agents, in the order of [`MultiAgentEnv::task`]; empty
+    /// where all agents have the same task.
     fn tasks(&self, _id: &str) -> Result<Vec<Task>> {
         Ok(Vec::new())
     }
 }
 
-/// A setting with the name it had in the release before.
+/// A setting that was renamed since the previous release; the old name is still accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenamedSetting {
-    /// The name before, with its section: `faas.most_containers`.
+    /// The old name, with its section: `faas.most_containers`.
     pub old: &'static str,
-    /// The name now, with its section.
+    /// The new name, with its section.
     pub new: &'static str,
 }
 
 impl dyn ConfiguredSimulator {
-    /// The simulator as its own type, for code that is about it alone.
+    /// The concrete type, for code that knows this simulator.
     pub fn downcast<T: ConfiguredSimulator>(&self) -> Option<&T> {
         let any: &dyn Any = self;
         any.downcast_ref()
     }
 }
 
-/// The settings of a section as a type of the simulator's.
+/// Deserialises a settings section into the simulator's own type.
 pub fn read_settings<T: serde::de::DeserializeOwned>(section: &Table) -> Result<T> {
     let unreadable =
         |error: toml::de::Error| Error::UnreadableSettings { reason: error.message().to_owned() };

@@ -1,4 +1,4 @@
-//! Which observations and actions exist.
+//! Spaces of observations and actions.
 
 use std::fmt;
 
@@ -8,48 +8,54 @@ use crate::{Action, Error, Result};
 
 /// A set of observations or actions.
 ///
-/// An observation of a discrete space is a single number, the index; learners
-/// encode it as they like (networks take it one-hot).
+/// An observation of a discrete space is a single number, the index; learners encode it, for
+/// example one-hot.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Space {
-    /// A box of real numbers, each with its own ends; ends may be infinite.
+    /// A box of real numbers, each with its own bounds, which may be infinite.
     Box {
-        /// Lower ends.
+        /// Lower bounds.
         low: Vec<f32>,
-        /// Upper ends.
+        /// Upper bounds.
         high: Vec<f32>,
     },
     /// The numbers 0..n.
     Discrete(usize),
-    /// One of n choices for each of several questions.
+    /// One of n choices in each of several components.
     MultiDiscrete(Vec<usize>),
 }
 
 impl Space {
-    /// A box with the same ends in every one of `len` dimensions.
+    /// A box with the same bounds in each of `len` dimensions.
     pub fn uniform_box(len: usize, low: f32, high: f32) -> Self {
         Self::Box { low: vec![low; len], high: vec![high; len] }
     }
 
-    /// Refuses empty spaces, reversed or NaN ends, and questions without choices.
+    /// An error for empty spaces, reversed or NaN bounds, and components without choices.
     pub fn validate(&self) -> Result<()> {
         let impossible = |what: String| Err(Error::ImpossibleSpace { what });
         match self {
             Self::Box { low, high } => {
                 if low.len() != high.len() {
-                    return impossible(format!("{} low and {} high ends", low.len(), high.len()));
+                    return impossible(format!(
+                        "{} lower and {} upper bounds",
+                        low.len(),
+                        high.len()
+                    ));
                 }
                 if low.is_empty() {
-                    return impossible("a box of no dimensions".to_owned());
+                    return impossible("a box without dimensions".to_owned());
                 }
                 for (i, (low, high)) in low.iter().zip(high).enumerate() {
                     if low.is_nan() || high.is_nan() || low > high {
-                        return impossible(format!("dimension {i} runs from {low} to {high}"));
+                        return impossible(format!(
+                            "dimension {i} has the bounds {low} and {high}"
+                        ));
                     }
                 }
                 Ok(())
             }
-            Self::Discrete(0) => impossible("a choice among nothing".to_owned()),
+            Self::Discrete(0) => impossible("a discrete space without choices".to_owned()),
             Self::MultiDiscrete(choices) if choices.is_empty() || choices.contains(&0) => {
                 impossible(format!("choices {choices:?}"))
             }
@@ -71,7 +77,7 @@ impl Space {
         self.len() == 0
     }
 
-    /// Whether the action is of this space. NaN is in no box.
+    /// Whether the action is inside this space. NaN is outside of every box.
     pub fn contains(&self, action: &Action) -> bool {
         match (self, action) {
             (Self::Discrete(n), Action::Discrete(choice)) => choice < n,
@@ -83,7 +89,7 @@ impl Space {
         }
     }
 
-    /// Whether the observation is of this space. NaN is in no space.
+    /// Whether the observation is inside this space. NaN is outside of every space.
     pub fn contains_observation(&self, obs: &[f32]) -> bool {
         let is_index =
             |value: f32, n: usize| value >= 0.0 && value < n as f32 && value.fract() == 0.0;
@@ -102,9 +108,9 @@ impl Space {
         }
     }
 
-    /// What an agent does that does not decide. Choice 0, which the scaling worlds read as
-    /// "change nothing"; of several questions the middle choice, since their answers are no
-    /// changes but set-points; in a box the point nearest to zero.
+    /// The neutral action: choice 0, which scaling environments define as "change nothing"; the
+    /// middle choice of each component of a multi-discrete space, because components are
+    /// set-points; in a box the point nearest to zero.
     pub fn hold(&self) -> Action {
         match self {
             Self::Discrete(_) => Action::Discrete(0),
@@ -115,8 +121,8 @@ impl Space {
         }
     }
 
-    /// A random action of this space: uniform where both ends are finite, else
-    /// normal around zero or exponential from the finite end, as Gymnasium samples.
+    /// A random action: uniform between finite bounds, else normal around zero or exponential
+    /// from the finite bound, as Gymnasium samples.
     pub fn sample(&self, rng: &mut Stream) -> Action {
         match self {
             Self::Discrete(n) => Action::Discrete(rng.below(*n)),

@@ -1,5 +1,5 @@
-//! What is known of an environment before it runs: its versioned id, spaces,
-//! time limit, and the card that explains it to people.
+//! The static description of an environment: versioned id, spaces, time limit, and a card that
+//! documents it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -72,17 +72,17 @@ pub struct EnvSpec {
     pub action: Space,
     /// Steps after which an episode is truncated.
     pub time_limit: Option<u32>,
-    /// The explanation for people.
+    /// The documentation.
     pub card: Card,
-    /// What its agents read and answer, where a program other than this environment serves what
-    /// they learn; none if the environment's own spaces say it.
+    /// Feature and action schemas, where learned policies are served outside of this environment;
+    /// none to derive them from the spaces and the card.
     pub control: Option<ControlSchema>,
 }
 
 /// State, actions and reward in words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
-    /// One sentence: what the world is.
+    /// One sentence: what the task is.
     pub summary: &'static str,
     /// Each number of the observation.
     pub observation: Vec<Field>,
@@ -101,7 +101,7 @@ pub struct Card {
 pub struct Field {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// What it means, with unit and range.
+    /// Meaning, unit and range.
     pub meaning: Cow<'static, str>,
 }
 
@@ -142,7 +142,7 @@ impl EnvSpec {
         })
     }
 
-    /// Refuses an action outside the action space.
+    /// An error for an action outside the action space.
     pub fn require_action(&self, action: &Action) -> Result<()> {
         if self.action.contains(action) {
             return Ok(());
@@ -154,7 +154,7 @@ impl EnvSpec {
         })
     }
 
-    /// Refuses a common step unless it has one action of the space for each of `agents`.
+    /// An error unless there is one action inside the space for each of `agents`.
     pub fn require_actions(&self, actions: &[Action], agents: usize) -> Result<()> {
         if actions.len() != agents {
             return Err(Error::ActionCount {
@@ -223,7 +223,7 @@ fn parts_of(space: &Space, card: &[Field]) -> Vec<ActionField> {
     choices.into_iter().enumerate().map(part).collect()
 }
 
-/// The card's line for one number; a number where the card says nothing.
+/// The card's line for one number; the bare number where the card has none.
 fn named(card: &[Field], place: usize) -> (String, String) {
     match card.get(place) {
         Some(field) => (field.name.to_string(), field.meaning.to_string()),

@@ -1,95 +1,116 @@
-//! Several copies of one environment with the observations of all of them.
+//! A vectorised environment: several copies of one environment and their observations.
 
 use homeostat_core::{Persist, SeedTree, Snapshot};
 
-use crate::{Action, AutoresetMode, Env, EnvSpec, Error, LaneStep, Lanes, Result};
+use crate::{Action, AutoresetMode, Env, EnvSpec, Error, Result, SubEnvStep, SubEnvs};
 
-/// Copies ("lanes") of one environment, stepped together.
+/// Copies of one environment, stepped together, as Gymnasium's `VectorEnv`.
+///
+/// ```
+/// use homeostat_core::SeedTree;
+/// use homeostat_env::{Action, AutoresetMode, VecEnv, make};
+///
+/// # fn main() -> homeostat_env::Result<()> {
+/// let cartpole = || make("classic/cartpole-v1");
+/// let mut envs = VecEnv::new(cartpole, 2, AutoresetMode::SameStep, &SeedTree::new(7))?;
+/// let mut finished = Vec::new();
+/// for _ in 0..100 {
+///     // Pushing to the right all the time lets the pole fall within a few steps.
+///     let actions = [Action::Discrete(1), Action::Discrete(1)];
+///     envs.step(&actions, |_index, step| finished.extend(step.episode))?;
+/// }
+/// assert_eq!(envs.obs().len(), 2 * 4, "one row of four numbers for each copy");
+/// assert!(finished.iter().all(|episode| episode.length < 20));
+/// # Ok(())
+/// # }
+/// ```
 pub struct VecEnv {
-    lanes: Lanes,
+    envs: SubEnvs,
     obs: Vec<f32>,
 }
 
 impl VecEnv {
-    /// `lanes` copies made by `make`, each seeded from its own place in `seeds`.
+    /// `num_envs` copies made by `make`, each seeded by its own stream of `seeds` and reset.
     pub fn new(
         make: impl Fn() -> Result<Box<dyn Env>>,
-        lanes: usize,
+        num_envs: usize,
         mode: AutoresetMode,
         seeds: &SeedTree,
     ) -> Result<Self> {
-        let lanes = Lanes::new(make, lanes, mode)?;
-        let width = lanes.spec().observation.len();
-        let mut this = Self { obs: vec![0.0; lanes.count() * width], lanes };
-        for index in 0..this.num_envs() {
-            this.reset_lane(index, Some(seeds.seed(&format!("lane/{index}"))))?;
+        let envs = SubEnvs::new(make, num_envs, mode)?;
+        let width = envs.spec().observation.len();
+        let mut this = Self { obs: vec![0.0; num_envs * width], envs };
+        for index in 0..num_envs {
+            // The stream's name is part of the seed: another one would change every result.
+            this.reset_env(index, Some(seeds.seed(&format!("lane/{index}"))))?;
         }
         Ok(this)
     }
 
-    /// Spaces, limits and card of one lane.
+    /// Spaces, time limit and description of each copy.
     pub fn spec(&self) -> &EnvSpec {
-        self.lanes.spec()
+        self.envs.spec()
     }
 
-    /// When ended lanes start anew.
+    /// When a copy starts its next episode.
     pub fn autoreset(&self) -> AutoresetMode {
-        self.lanes.autoreset()
+        self.envs.autoreset()
     }
 
     /// Number of copies.
     pub fn num_envs(&self) -> usize {
-        self.lanes.count()
+        self.envs.num_envs()
     }
 
-    /// The present observations, one row per lane.
+    /// The present observations, one row per copy.
     pub fn obs(&self) -> &[f32] {
         &self.obs
     }
 
-    /// Plays one step in every lane and hands each lane's outcome to `each`. If one
-    /// action is refused, no lane moves.
+    /// Steps every copy and passes the outcome of each to `each`. If one action is invalid, no
+    /// copy moves.
     pub fn step(
         &mut self,
         actions: &[Action],
-        each: impl FnMut(usize, LaneStep<'_>),
+        each: impl FnMut(usize, SubEnvStep<'_>),
     ) -> Result<()> {
-        self.lanes.step(actions, &mut self.obs, each)
+        self.envs.step(actions, &mut self.obs, each)
     }
 
-    /// The same on rayon's threads, with the same outcome; see [`Lanes::step_on_threads`].
+    /// [`VecEnv::step`] on rayon's threads, with the same outcome; see
+    /// [`SubEnvs::step_on_threads`].
     pub fn step_on_threads(
         &mut self,
         actions: &[Action],
-        each: impl FnMut(usize, LaneStep<'_>),
+        each: impl FnMut(usize, SubEnvStep<'_>),
     ) -> Result<()> {
-        self.lanes.step_on_threads(actions, &mut self.obs, each)
+        self.envs.step_on_threads(actions, &mut self.obs, each)
     }
 
-    /// Whether there are several lanes, of which a step takes long.
+    /// Whether there are several copies and a step of one is slow enough to pay for a thread.
     pub fn are_worth_threads(&self) -> bool {
-        self.lanes.are_worth_threads()
+        self.envs.are_worth_threads()
     }
 
-    /// Starts a new episode in one lane.
-    pub fn reset_lane(&mut self, index: usize, seed: Option<u64>) -> Result<()> {
+    /// Starts a new episode in one copy.
+    pub fn reset_env(&mut self, index: usize, seed: Option<u64>) -> Result<()> {
         let width = self.spec().observation.len();
         let Some(row) = self.obs.chunks_exact_mut(width).nth(index) else {
-            let (env, lanes) = (self.spec().id.to_string(), self.num_envs());
-            return Err(Error::NoSuchLane { env, index, lanes });
+            let (env, num_envs) = (self.spec().id.to_string(), self.num_envs());
+            return Err(Error::NoSuchEnv { env, index, num_envs });
         };
-        self.lanes.reset_lane(index, seed, row)
+        self.envs.reset_env(index, seed, row)
     }
 }
 
 impl Persist for VecEnv {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_f32(&format!("{name}/obs"), self.obs.as_slice());
-        self.lanes.save(name, out);
+        self.envs.save(name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.obs = from.f32s(&format!("{name}/obs"), self.obs.len())?.to_vec();
-        self.lanes.load(name, from)
+        self.envs.load(name, from)
     }
 }

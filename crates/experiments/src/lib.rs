@@ -1,4 +1,4 @@
-//! Work that is repeated to be quoted: the experiments of the papers, and the benchmarks of
+//! Work that users repeat: the experiments of the papers, and the benchmarks of
 //! this program's own speed.
 #![forbid(unsafe_code)]
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use homeostat_core::{Bounds, Bytes, ControlSchema};
+use homeostat_core::{Bounds, Bytes};
 use homeostat_decide::{AllocationBounds, PodInterface};
 use homeostat_rl::Policy;
 
 use crate::config::{Settings, UserLayers};
-use crate::run_folder::file_error;
-use crate::{EnvFactory, Environments, Error, Result, RunFolder};
+use crate::run_directory::file_error;
+use crate::{EnvFactory, Environments, Error, Result, RunDirectory};
 
 /// A finished policy.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub fn load_candidates(path: &Path) -> Result<Vec<Candidate>> {
     let files = if path.is_file() {
         vec![path.to_owned()]
     } else {
-        RunFolder::open(path)?.policy_files()?
+        RunDirectory::open(path)?.policy_files()?
     };
     let candidates = files.iter().map(|file| load_candidate(file)).collect::<Result<Vec<_>>>()?;
     if candidates.is_empty() {
@@ -59,22 +59,20 @@ pub fn load_candidate(file: &Path) -> Result<Candidate> {
     Ok(Candidate { name, agent: number.unwrap_or(0), policy })
 }
 
-/// The programs that serve a policy, by what its schemas say: `sim`, `replay` and `operator`. A
-/// recording has no team to read.
+/// The programs that serve a policy, by what its schemas say: all of `sim`, `replay` and `operator`,
+/// or none.
 pub fn places_that_serve(policy: &Policy) -> Vec<&'static str> {
-    let ControlSchema { features, .. } = policy.schema();
     // Whether schemas are served does not depend on the bounds.
     let replicas = Bounds::try_new(1, 2).expect("in order");
     let memory = Bounds::try_new(Bytes::from_mib(1), Bytes::from_mib(2)).expect("in order");
     let bounds = AllocationBounds::with_dissertation_cpu(replicas, memory);
     match PodInterface::for_schema(policy.schema(), bounds) {
         Err(_) => Vec::new(),
-        Ok(_) if features.needs_team() => vec!["sim", "operator"],
         Ok(_) => vec!["sim", "replay", "operator"],
     }
 }
 
 fn settings_of(path: &Path) -> Option<PathBuf> {
-    let folder = if path.is_file() { path.parent()?.parent()? } else { path };
-    Some(folder.join("config.toml"))
+    let directory = if path.is_file() { path.parent()?.parent()? } else { path };
+    Some(directory.join("config.toml"))
 }

@@ -47,6 +47,9 @@ impl EnvFactory {
 
     /// A new environment that many agents share.
     pub fn make_multi_agent(&self, id: &str) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+        if !self.is_shared(id) {
+            return Err(EnvError::SingleAgent { id: self.spec(id)?.id.to_string() });
+        }
         self.of(id)?.make_multi_agent(id).map_err(|error| self.with_hint(error))
     }
 
@@ -71,7 +74,7 @@ impl EnvFactory {
     }
 
     /// The ids of every environment that many agents share.
-    pub fn shared_ids(&self) -> Vec<String> {
+    pub(crate) fn shared_ids(&self) -> Vec<String> {
         let ids = self.specs().into_iter().map(|spec| spec.id.to_string());
         ids.filter(|id| self.is_shared(id)).collect()
     }
@@ -81,7 +84,7 @@ impl EnvFactory {
         self.of(id)?.tasks(id)
     }
 
-    /// What decides how many agents share the environment with this id.
+    /// The setting that decides how many agents share the environment with this id.
     pub(crate) fn agents_come_from(&self, id: &str) -> Option<&'static str> {
         self.of(id).ok()?.agents_come_from(id)
     }
@@ -113,7 +116,7 @@ impl EnvFactory {
         found.map(|(_, configured)| configured.as_ref()).ok_or_else(|| self.unknown(id))
     }
 
-    /// A simulator knows its own ids; the one that was meant may be of another.
+    /// A simulator suggests only ids of its own; the one that was meant may belong to another.
     fn with_hint(&self, error: EnvError) -> EnvError {
         match error {
             EnvError::UnknownId { id, .. } => self.unknown(&id),

@@ -60,8 +60,7 @@ impl Environments {
         Self { entries: others.copied().chain([entry]).collect() }
     }
 
-    /// The simulators with plants: their prefixes.
-    pub fn prefixes_with_plants(&self) -> impl Iterator<Item = &'static str> {
+    fn prefixes_with_plants(&self) -> impl Iterator<Item = &'static str> {
         let with_plants = self.entries.iter().filter(|entry| entry.plants.is_some());
         with_plants.map(|entry| entry.simulator.prefix())
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// An error with the value and the way out in its text.
+/// An error whose text names the value and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A key that no setting has.
@@ -45,16 +45,16 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
-    /// A folder that a new run may not take.
-    #[error("{path} exists already: give another --run-dir, or go on with --resume", path = path.display())]
+    /// A directory that a new run may not take.
+    #[error("{path} exists already: use another --run-dir, or resume it with --resume", path = path.display())]
     RunExists {
-        /// Which folder.
+        /// Which directory.
         path: PathBuf,
     },
-    /// A folder of something else.
-    #[error("{path} holds other things and no {mark}: give an empty folder, or one of before", path = path.display())]
-    ForeignFolder {
-        /// Which folder.
+    /// A directory of something else.
+    #[error("{path} is not empty and has no {mark}: use an empty directory, or one that has it", path = path.display())]
+    ForeignDirectory {
+        /// Which directory.
         path: PathBuf,
         /// The file by which it would be known.
         mark: String,
@@ -62,13 +62,13 @@ pub enum Error {
     /// A run that another process is training.
     #[error("another process is training in {path}: wait for it, or stop it first", path = path.display())]
     RunLocked {
-        /// Which folder.
+        /// Which directory.
         path: PathBuf,
     },
     /// A run without policies yet.
-    #[error("run {path} has no policies yet: they come with its first checkpoint", path = path.display())]
+    #[error("run {path} has no policies yet: they are written with its first checkpoint", path = path.display())]
     NoPolicies {
-        /// Which folder.
+        /// Which directory.
         path: PathBuf,
     },
     /// A setting that differs from the one a run was begun with.
@@ -84,7 +84,7 @@ pub enum Error {
         now: String,
     },
     /// A figure that a threshold needs and a run does not have.
-    #[error("there is no figure `{name}` to compare{hint}; figures are {known}")]
+    #[error("unknown figure `{name}`{hint}; the figures are {known}")]
     MissingFigure {
         /// The figure.
         name: String,
@@ -93,10 +93,10 @@ pub enum Error {
         /// Those that there are.
         known: String,
     },
-    /// A folder that is no run.
-    #[error("{path} is not a run folder: {reason}", path = path.display())]
+    /// A directory that is no run.
+    #[error("{path} is not a run directory: {reason}", path = path.display())]
     NotARun {
-        /// Which folder.
+        /// Which directory.
         path: PathBuf,
         /// What is missing.
         reason: String,
@@ -104,7 +104,7 @@ pub enum Error {
     /// Every checkpoint of a run is damaged.
     #[error("no checkpoint in {path} can be loaded: {reason}", path = path.display())]
     NoCheckpoint {
-        /// Which folder.
+        /// Which directory.
         path: PathBuf,
         /// Why each was refused.
         reason: String,
@@ -119,10 +119,10 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// Runs that cannot be held against each other.
+    /// Runs that cannot be compared.
     #[error("cannot compare: {reason}")]
     Incomparable {
-        /// Why not, and the way out.
+        /// Why not, and the fix.
         reason: String,
     },
     /// Nothing to draw.
@@ -134,9 +134,9 @@ pub enum Error {
     /// Control groups that cannot be made or used.
     #[error("cannot use control groups at {path}: {reason}", path = path.display())]
     Groups {
-        /// Which file or folder.
+        /// Which file or directory.
         path: PathBuf,
-        /// What the system said, and the way out.
+        /// What the system said, and the fix.
         reason: String,
     },
     /// A measurement of this machine that cannot be made.
@@ -153,36 +153,36 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Agents of a shared world that cannot be trained together any further.
-    #[error("the agents of {env} cannot go on together: {reason}")]
+    /// Agents of a shared environment that cannot be trained together any further.
+    #[error("the agents of {env} cannot be trained further: {reason}")]
     AgentGroup {
-        /// The world.
+        /// The environment.
         env: String,
-        /// Who does not fit, and the way out.
+        /// Which agent does not fit, and the fix.
         reason: String,
     },
     /// An agent that has no place in its team.
-    #[error("this agent cannot be of the team: {reason}")]
+    #[error("this agent cannot join the team: {reason}")]
     Team {
-        /// Why not, and the way out.
+        /// Why not, and the fix.
         reason: String,
     },
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("interrupted before the end")]
     Interrupted,
     /// An error of a learner.
     #[error(transparent)]
     Learner(#[from] homeostat_rl::Error),
-    /// An error of a world.
+    /// An error of an environment.
     #[error(transparent)]
-    World(#[from] homeostat_env::Error),
-    /// A serverless world that cannot be.
+    Env(#[from] homeostat_env::Error),
+    /// A serverless platform that cannot be built.
     #[error(transparent)]
     Faas(#[from] homeostat_sim_faas::Error),
     /// A team that cannot be trained.
     #[error(transparent)]
     Training(#[from] homeostat_simppo::Error),
-    /// A policy that cannot be.
+    /// A policy that cannot be used.
     #[error(transparent)]
     Policy(#[from] homeostat_decide::Error),
     /// State that does not fit.
@@ -194,7 +194,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the user can mend it by calling differently.
+    /// Whether the user can fix it by calling differently.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -205,11 +205,12 @@ impl Error {
                 | Self::NotARun { .. }
                 | Self::Incomparable { .. }
                 | Self::RunExists { .. }
-                | Self::ForeignFolder { .. }
+                | Self::ForeignDirectory { .. }
                 | Self::SettingChanged { .. }
-                | Self::World(
+                | Self::Env(
                     homeostat_env::Error::UnknownId { .. }
                         | homeostat_env::Error::ManyAgents { .. }
+                        | homeostat_env::Error::SingleAgent { .. }
                         | homeostat_env::Error::MalformedId { .. }
                 )
                 | Self::Training(homeostat_simppo::Error::Setting { .. })

@@ -11,7 +11,9 @@ mod config;
 mod env_factory;
 mod environments;
 mod error;
-mod run_folder;
+mod former_percentages;
+mod packed_file;
+mod run_directory;
 mod statistics;
 mod threshold;
 
@@ -26,6 +28,10 @@ pub use config::{
 pub use env_factory::EnvFactory;
 pub use environments::Environments;
 pub use error::{Error, Result};
-pub use run_folder::{FoundCheckpoint, RunFolder, file_error, write_atomically};
+pub use former_percentages::{
+    FormerPercentage, with_former_percentages, without_former_percentages,
+};
+pub use packed_file::{FileProgress, read_packed};
+pub use run_directory::{FoundCheckpoint, RunDirectory, file_error, write_atomically};
 pub use statistics::{Summary, student_t};
 pub use threshold::Threshold;

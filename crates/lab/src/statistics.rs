@@ -1,4 +1,4 @@
-//! Means with honest intervals.
+//! Means with confidence intervals.
 
 /// Mean and spread of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]

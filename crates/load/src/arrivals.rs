@@ -1,32 +1,31 @@
-//! Arrival after arrival.
+//! Arrival processes.
 //!
-//! Most shapes have a rate that is constant for a while. Inside such a stretch the gap to
-//! the next request is exponential; a gap that would leave the stretch is cut at its end and
-//! drawn again there, which changes nothing, since exponential gaps have no memory. A swinging
-//! rate is played at its highest and thinned.
+//! Most shapes have a piecewise constant rate. Inside a segment the gap to the next request is
+//! exponential; a gap that would leave the segment is cut at its end and drawn again there, which
+//! is exact because exponential gaps are memoryless. A sinusoidal rate is sampled at its maximum
+//! and thinned.
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot, Stream};
 
 use crate::{LoadShape, Result};
 
-/// A process of arrivals.
+/// An arrival process.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     shape: LoadShape,
     rng: Stream,
     now: SimTime,
-    /// Rate of the present stretch, requests per second.
+    /// Rate of the present segment, requests per second.
     rate: f64,
-    /// When the present stretch ends; never, if absent.
+    /// When the present segment ends; none for never.
     stretch_end: Option<SimTime>,
-    /// What the shape must remember from one stretch to the next: the number of the
-    /// stretch, or the wandering logarithm.
+    /// State of the shape: the index of the segment, or the logarithm of the autoregressive rate.
     stretches: u64,
     wander: f64,
 }
 
 impl Arrivals {
-    /// The process from the start of the world.
+    /// The process from time zero.
     pub fn new(shape: &LoadShape, rng: Stream) -> Result<Self> {
         shape.validate()?;
         let mut this = Self {
@@ -42,7 +41,7 @@ impl Arrivals {
         Ok(this)
     }
 
-    /// The next request, or nothing if none will ever come.
+    /// The next arrival; none if there are no more.
     pub fn next_arrival(&mut self) -> Option<SimTime> {
         loop {
             if self.rate <= 0.0 {
@@ -68,7 +67,7 @@ impl Arrivals {
         }
     }
 
-    /// The present rate, for whoever may know it.
+    /// The present rate. Controllers do not know it.
     pub fn rate_per_second(&self) -> f64 {
         match &self.shape {
             LoadShape::Diurnal { per_second, .. } => per_second * self.swing_factor(),
@@ -76,7 +75,7 @@ impl Arrivals {
         }
     }
 
-    /// Draws the rate and the end of the stretch that begins now.
+    /// Draws the rate and the end of the segment that begins now.
     fn begin_stretch(&mut self) {
         let number = self.stretches;
         self.stretches += 1;
@@ -116,7 +115,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether a request played at the highest rate stays, at the present one.
+    /// Thinning: whether a request sampled at the maximum rate is kept at the present one.
     fn is_kept(&mut self) -> bool {
         match self.shape {
             LoadShape::Diurnal { swing, .. } => {
@@ -140,7 +139,7 @@ impl Arrivals {
     }
 }
 
-/// Seconds on the clock; at least a nanosecond, so that time always moves.
+/// Seconds as simulated time; at least a nanosecond, so that time always advances.
 fn duration(seconds: f64) -> SimDuration {
     let longest = SimDuration::from_nanos(u64::MAX);
     SimDuration::from_seconds(seconds).unwrap_or(longest).max(SimDuration::from_nanos(1))

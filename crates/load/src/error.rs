@@ -1,6 +1,6 @@
-//! What this crate refuses.
+//! Errors of this crate.
 
-/// A load that cannot be played.
+/// An invalid load or trace.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number outside its range.
@@ -10,17 +10,17 @@ pub enum Error {
         setting: &'static str,
         /// What it must be.
         expected: &'static str,
-        /// The refused value.
+        /// The value given.
         value: f64,
     },
-    /// Levels that do not follow each other.
+    /// Levels that are not in the order of time.
     #[error(
         "load levels must start one after the other: {later} s does not come after {earlier} s"
     )]
     LevelsOutOfOrder {
-        /// Start of the level before, in seconds.
+        /// Start of the previous level, in seconds.
         earlier: f64,
-        /// Start of the refused one.
+        /// Start of the level that is out of order.
         later: f64,
     },
     /// A line of a trace that cannot be used.
@@ -38,5 +38,5 @@ pub enum Error {
     NoLevels,
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,10 +1,10 @@
-//! A counted trace, request by request: in each minute exactly as many as were counted, at
-//! times that are uniformly random inside it.
+//! Replays a trace of counts: each minute has exactly the counted number of requests, at uniformly
+//! random times.
 //!
-//! The times of a minute are never held or sorted. Of `k` uniform times that are still to
-//! come, the share of the remaining minute that lies after the earliest is the `k`-th root of
-//! a uniform number, so that each follows from the one before (Bentley and Saxe, "Generating
-//! Sorted Lists of Random Numbers", 1980).
+//! The times of a minute are neither stored nor sorted. Of `k` remaining uniform times, the
+//! fraction of the remaining minute after the earliest is the `k`-th root of a uniform number, so
+//! that each time follows from the one before (Bentley and Saxe, "Generating Sorted Lists of
+//! Random Numbers", 1980).
 
 use homeostat_core::{Error, Persist, SimDuration, SimTime, Snapshot, Stream};
 
@@ -15,23 +15,23 @@ const MINUTE: SimDuration = SimDuration::from_secs(60);
 pub struct TraceArrivals {
     counts: Vec<u32>,
     rng: Stream,
-    /// The minute being played.
+    /// The present minute.
     minute: usize,
-    /// Requests of it that are still to come.
+    /// Requests left in it.
     left: u32,
-    /// Part of it that lies ahead.
+    /// Fraction of it that is left.
     ahead: f64,
 }
 
 impl TraceArrivals {
-    /// The trace from its first minute, which begins with the world.
+    /// The trace from its first minute, which starts at time zero.
     pub fn new(counts: Vec<u32>, rng: Stream) -> Self {
         let left = counts.first().copied().unwrap_or(0);
         Self { counts, rng, minute: 0, left, ahead: 1.0 }
     }
 
-    /// The next request, or nothing if none will ever come. Times never go back; two
-    /// requests of a very full minute can share a nanosecond.
+    /// The next arrival; none if there are no more. Times never decrease; two requests of a very
+    /// busy minute can share a nanosecond.
     pub fn next_arrival(&mut self) -> Option<SimTime> {
         while self.left == 0 {
             self.minute = (self.minute + 1).min(self.counts.len());
@@ -47,14 +47,14 @@ impl TraceArrivals {
         Some(SimTime::ZERO + MINUTE * self.minute as u64 + inside)
     }
 
-    /// The mean rate of the present minute, for whoever may know it.
+    /// The mean rate of the present minute. Controllers do not know it.
     pub fn rate_per_second(&self) -> f64 {
         let count = self.counts.get(self.minute).copied().unwrap_or(0);
         f64::from(count) / MINUTE.seconds()
     }
 }
 
-/// The counts are not saved: a restored trace is made from the same ones.
+/// The counts are not saved: restore into a replay of the same counts.
 impl Persist for TraceArrivals {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.rng.save(&format!("{name}/rng"), out);

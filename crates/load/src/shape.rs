@@ -1,11 +1,10 @@
-//! The shapes of load, in numbers that people choose. All rates are requests per second,
-//! all times seconds.
+//! Shapes of load. All rates are in requests per second, all times in seconds.
 
 use std::ops::RangeBounds;
 
 use crate::{Error, Result};
 
-/// How the rate of requests goes.
+/// The arrival rate over time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LoadShape {
     /// Independent requests at a constant rate.
@@ -13,13 +12,13 @@ pub enum LoadShape {
         /// The rate.
         per_second: f64,
     },
-    /// Requests at equal distances.
+    /// Requests at equal intervals.
     Flat {
         /// The rate.
         per_second: f64,
     },
-    /// A rate that wanders: its logarithm is a first-order autoregressive walk, drawn anew
-    /// at equal distances, so that rates persist over several of them.
+    /// A rate whose logarithm is a first-order autoregressive process, sampled at equal intervals,
+    /// so that rates persist over several of them.
     Fluctuating {
         /// Mean rate.
         per_second: f64,
@@ -30,23 +29,22 @@ pub enum LoadShape {
         /// Time between two rates.
         every_s: f64,
     },
-    /// A rate that swings as a sine.
+    /// A sinusoidal rate.
     Diurnal {
         /// Mean rate.
         per_second: f64,
-        /// Part of the mean that it rises and falls by, up to one.
+        /// Amplitude as a fraction of the mean, at most one.
         swing: f64,
         /// Length of a day.
         period_s: f64,
     },
-    /// A rate that jumps between calm and burst at random times (a Markov-modulated
-    /// Poisson process).
+    /// A Markov-modulated Poisson process with two states, calm and burst.
     Bursty {
         /// Rate while calm.
         calm_per_second: f64,
         /// Rate in a burst.
         burst_per_second: f64,
-        /// Mean length of a calm.
+        /// Mean length of a calm period.
         calm_s: f64,
         /// Mean length of a burst.
         burst_s: f64,
@@ -76,7 +74,7 @@ pub struct Level {
 }
 
 impl LoadShape {
-    /// Refuses rates and times that cannot be played.
+    /// An error for invalid rates and times.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Poisson { per_second } | Self::Flat { per_second } => {

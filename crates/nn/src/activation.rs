@@ -1,12 +1,12 @@
-//! Nonlinearities.
+//! Activation functions.
 
 use serde::{Deserialize, Serialize};
 
-/// What follows a dense layer.
+/// The activation after a dense layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
-    /// Nothing.
+    /// `x`.
     Identity,
     /// `max(0, x)`.
     Relu,

@@ -4,7 +4,7 @@ use homeostat_core::{Persist, Snapshot};
 
 use crate::kernel::{AdamStep, AlignedBuffer, Kernel};
 
-/// Decay rates and the guard against division by zero.
+/// Decay rates, and the constant that prevents division by zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamConfig {
     /// Decay of the gradient's running mean.
@@ -21,7 +21,7 @@ impl Default for AdamConfig {
     }
 }
 
-/// Running moments of one flat run of parameters.
+/// The moments of one slice of parameters.
 #[derive(Debug, Clone)]
 pub struct Adam {
     config: AdamConfig,
@@ -31,15 +31,15 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// Fresh moments for `parameter_count` parameters.
+    /// Moments of zero for `parameter_count` parameters.
     pub fn new(config: AdamConfig, parameter_count: usize) -> Self {
         let zeros = AlignedBuffer::zeros(parameter_count);
         Self { config, mean: zeros.clone(), square: zeros, steps: 0 }
     }
 
-    /// Moves `params` against `grads * grad_scale`. Answers false if a gradient was
-    /// not finite: the parameters are then spoilt and the agent must stop.
-    #[must_use = "after a gradient that is not finite the parameters are spoilt"]
+    /// Moves `params` against `grads * grad_scale`. Returns false if a gradient was not finite: the
+    /// parameters are then invalid, and the agent must stop.
+    #[must_use = "after a gradient that is not finite the parameters are invalid"]
     pub fn step(
         &mut self,
         kernel: Kernel,
@@ -84,10 +84,9 @@ impl Persist for Adam {
     }
 }
 
-/// The factor that brings the joint norm of several gradients down to `max_norm`,
-/// or one if it is not above.
+/// The factor that clips the joint norm of several gradients to `max_norm`; one if it is smaller.
 pub fn clip_factor(kernel: Kernel, max_norm: f32, grads: &[&[f32]]) -> f32 {
     let norm = grads.iter().map(|grads| kernel.sum_of_squares(grads)).sum::<f32>().sqrt();
-    // The small number keeps PyTorch's result to the last bit that matters.
+    // PyTorch adds the same small number, so results agree.
     (max_norm / (norm + 1e-6)).min(1.0)
 }

@@ -1,4 +1,4 @@
-//! What this crate refuses.
+//! Errors of this crate.
 
 /// A network that cannot be built, or a file that cannot be trusted.
 #[derive(Debug, thiserror::Error)]
@@ -9,18 +9,33 @@ pub enum Error {
         /// The widths as written.
         shape: String,
     },
-    /// A network beyond any use here.
+    /// A network with too many parameters.
     #[error("network {shape} has more than {most} parameters: make its layers narrower")]
     TooLarge {
         /// The widths as written.
         shape: String,
-        /// The most that is allowed.
+        /// The largest number allowed.
         most: usize,
     },
-    /// The file is not what it claims to be.
+    /// Dropout that is no probability, or drops everything.
+    #[error("dropout is {value}: it must lie from 0 to below 1")]
+    Dropout {
+        /// As given.
+        value: f32,
+    },
+    /// A batch without sequences.
+    #[error("the batch has no sequences: give at least one length")]
+    EmptyBatch,
+    /// A sequence without steps.
+    #[error("sequence {sequence} has length 0: leave it out of the batch")]
+    EmptySequence {
+        /// Its place in the batch.
+        sequence: usize,
+    },
+    /// The file is truncated or altered.
     #[error("file is damaged: {what}")]
     Damaged {
-        /// What does not fit.
+        /// What is wrong.
         what: String,
     },
     /// The file is of another kind or version.
@@ -36,5 +51,5 @@ pub enum Error {
     State(#[from] homeostat_core::Error),
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

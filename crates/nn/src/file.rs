@@ -1,6 +1,6 @@
-//! Snapshots as bytes: safetensors with a JSON header and a hash over everything,
-//! so that a torn or altered file is refused instead of half understood. Any
-//! safetensors reader, Python's for example, opens these files.
+//! Snapshots as bytes: safetensors with a JSON header and a hash over everything, so that reading
+//! a truncated or altered file is an error. Any safetensors reader, Python's for example, opens
+//! these files.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use crate::{Error, Result};
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateFile {
-    /// What kind of file, and which version of it: `homeostat-checkpoint/1`.
+    /// Kind and version: `homeostat-checkpoint/1`.
     pub kind: String,
-    /// Facts about the arrays: feature spec, configuration, versions.
+    /// Metadata as JSON: schemas, configuration, versions.
     pub header: serde_json::Value,
     /// The arrays.
     pub arrays: Snapshot,
-    /// Shapes of the arrays that are more than a list.
+    /// Shapes of the arrays with more than one dimension.
     pub shapes: BTreeMap<String, Vec<usize>>,
 }
 
-/// The one entry of the safetensors metadata. The library keeps entries in a map
-/// without order, so several would be written in another order each time.
+/// The only entry of the safetensors metadata. The library stores entries in a map without order,
+/// so several would be written in a different order each time.
 const ENTRY: &str = "homeostat";
 
 #[derive(Serialize, Deserialize)]
@@ -36,7 +36,7 @@ struct Entry {
     header: serde_json::Value,
 }
 
-/// The bytes of a file; the same content gives the same bytes.
+/// The bytes of a file; equal content gives equal bytes.
 pub fn encode(file: &StateFile) -> Vec<u8> {
     let arrays: Vec<_> = file
         .arrays
@@ -56,7 +56,7 @@ pub fn encode(file: &StateFile) -> Vec<u8> {
         .expect("shapes match their arrays by construction")
 }
 
-/// Reads a file of exactly this kind, or says why it cannot be trusted.
+/// Reads a file of exactly this kind and version. A wrong hash is an error.
 pub fn decode(bytes: &[u8], kind: &str) -> Result<StateFile> {
     let damaged = |what: String| Error::Damaged { what };
     let (_, metadata) = SafeTensors::read_metadata(bytes)
@@ -100,7 +100,7 @@ fn hash<'a>(
     arrays: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> String {
     let mut hasher = Sha256::new();
-    // Lengths go in too: otherwise bytes could move from one array to the next.
+    // Lengths are hashed too; otherwise bytes could move from one array to the next unnoticed.
     let mut part = |bytes: &[u8]| {
         hasher.update((bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);

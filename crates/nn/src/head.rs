@@ -9,15 +9,15 @@ use crate::Kernel;
 /// choice, or each continuous value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Head {
-    /// One choice for each question; the outputs are the logits of all choices,
-    /// question after question.
+    /// One choice in each component; the outputs are the logits of all choices, component after
+    /// component.
     Categorical(Vec<usize>),
-    /// Independent normal values whose means are the outputs and whose deviations
-    /// are parameters of their own (`extra` holds their logarithms).
+    /// Independent normal values. The outputs are the means; the standard deviations are
+    /// parameters of the head (`extra` holds their logarithms).
     Gaussian(usize),
 }
 
-/// Per-row results of a head, and its scratch space.
+/// Results of a head for each row, and its scratch space.
 #[derive(Debug, Clone, Default)]
 pub struct HeadScratch {
     /// Log-probability of each row's action.
@@ -39,7 +39,7 @@ impl Head {
         }
     }
 
-    /// Parameters of its own.
+    /// Number of the head's own parameters.
     pub fn extra(&self) -> usize {
         match self {
             Self::Categorical(_) => 0,
@@ -47,7 +47,7 @@ impl Head {
         }
     }
 
-    /// Floats of one action.
+    /// Number of floats in one action.
     pub fn action_len(&self) -> usize {
         match self {
             Self::Categorical(choices) => choices.len(),
@@ -67,8 +67,8 @@ impl Head {
         }
     }
 
-    /// Draws one action per row of `outputs` into `actions`, and leaves their
-    /// log-probabilities in `scratch.log_prob`.
+    /// Draws one action per row of `outputs` into `actions`, and stores their log-probabilities in
+    /// `scratch.log_prob`.
     pub fn sample(
         &self,
         kernel: Kernel,
@@ -100,7 +100,7 @@ impl Head {
         self.score(outputs, extra, actions, scratch);
     }
 
-    /// Leaves each row's log-probability of its action and its entropy in `scratch`.
+    /// Stores the log-probability of each row's action and the row's entropy in `scratch`.
     pub fn evaluate(
         &self,
         kernel: Kernel,
@@ -215,7 +215,7 @@ impl HeadScratch {
     }
 }
 
-/// First and one-past-last column of each question.
+/// First and one-past-last column of each component.
 fn groups(choices: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     choices.iter().scan(0, |start, len| {
         let group = (*start, *start + len);
@@ -224,7 +224,7 @@ fn groups(choices: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Index of the largest value; the first of equals, so that results repeat.
+/// Index of the largest value; the first one of equal values.
 pub fn argmax(values: &[f32]) -> usize {
     let mut best = 0;
     for (i, value) in values.iter().enumerate() {
@@ -235,7 +235,7 @@ pub fn argmax(values: &[f32]) -> usize {
     best
 }
 
-/// The index at which the cumulated probability passes `uniform`.
+/// The index at which the cumulative probability exceeds `uniform`.
 fn draw(probs: &[f32], uniform: f32) -> usize {
     let mut left = uniform;
     for (i, p) in probs.iter().enumerate() {
@@ -244,6 +244,6 @@ fn draw(probs: &[f32], uniform: f32) -> usize {
             return i;
         }
     }
-    // Rounding can leave a little: it belongs to the last choice that is possible.
+    // Rounding can leave a remainder: it belongs to the last choice with a positive probability.
     probs.iter().rposition(|p| *p > 0.0).unwrap_or(0)
 }

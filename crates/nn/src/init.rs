@@ -1,20 +1,20 @@
-//! Where weights start.
+//! Initialisation of weights.
 
 use homeostat_core::Stream;
 
 /// How the weights of a layer are drawn; biases follow the weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
-    /// Orthogonal rows or columns times a gain, biases zero: the common choice for
-    /// policy gradients. The last layer has a gain of its own, small for policies.
+    /// Orthogonal rows or columns times a gain, biases zero: the common choice for policy
+    /// gradients. The last layer has its own gain, small for policies.
     Orthogonal {
         /// Gain of the hidden layers.
         hidden: f32,
         /// Gain of the last layer.
         output: f32,
     },
-    /// Uniform in plus or minus one over the root of the number of inputs, biases
-    /// too: what PyTorch does by default.
+    /// Uniform in plus or minus one over the root of the number of inputs, biases too: PyTorch's
+    /// default.
     UniformFanIn,
 }
 
@@ -53,7 +53,7 @@ fn orthogonal(rng: &mut Stream, rows: usize, columns: usize, gain: f32) -> Vec<f
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
     while basis.len() < count {
         let mut vector: Vec<f64> = (0..length).map(|_| rng.normal()).collect();
-        // Twice is enough to lose what the first pass leaves by rounding.
+        // A second pass removes the rounding errors of the first.
         for _ in 0..2 {
             for other in &basis {
                 let overlap: f64 = vector.iter().zip(other).map(|(a, b)| a * b).sum();
@@ -61,7 +61,7 @@ fn orthogonal(rng: &mut Stream, rows: usize, columns: usize, gain: f32) -> Vec<f
             }
         }
         let norm = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
-        // A draw inside the span of the others has no direction left: draw again.
+        // A draw inside the span of the others has no component left: draw again.
         if norm > 1e-9 {
             basis.push(vector.into_iter().map(|a| a / norm).collect());
         }

@@ -1,8 +1,8 @@
 //! Multi-layer perceptrons: shape, forward pass and backward pass.
 //!
-//! A shape owns no weights: it says where in a flat run of parameters each layer
-//! lies. So actors, critics and their target copies are plain slices, and the
-//! optimiser runs over all of them without knowing what they are.
+//! A shape owns no weights: it defines where each layer lies in a flat slice of parameters. So
+//! actors, critics and their target copies are plain slices, and the optimiser is a loop over a
+//! slice.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,18 +10,48 @@ use std::ops::Range;
 use crate::kernel::{AlignedBuffer, GradientOperands, Kernel, ProductOperands};
 use crate::{Activation, Error, Result};
 
-/// Fewer outputs than this, and a layer's weights are kept output-major: its
-/// forward pass is then a few dot products instead of mostly empty vectors, and
-/// its backward pass needs no transposition.
+/// A layer with fewer outputs stores its weights output-major: its forward pass is then a few dot
+/// products instead of mostly empty vectors, and its backward pass needs no transposition.
 const NARROW: usize = 16;
 
-/// A gigabyte of weights; far above, a mistyped width would exhaust the machine.
-const MAX_PARAMETERS: usize = 1 << 28;
+/// A gigabyte of weights; without a limit, a mistyped width would exhaust the memory.
+pub(crate) const MAX_PARAMETERS: usize = 1 << 28;
 
 /// Each layer starts on a cache line.
-const ALIGNMENT: usize = 16;
+pub(crate) const ALIGNMENT: usize = 16;
 
-/// The layers of a perceptron and where their parameters lie.
+/// The layers of a multi-layer perceptron, and where their parameters lie.
+///
+/// Fitting `y = 2 x` by gradient descent with Adam:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use homeostat_core::Stream;
+/// use homeostat_nn::{Activation, Adam, AdamConfig, Init, Kernel, MlpShape, Network, Tape};
+///
+/// # fn main() -> homeostat_nn::Result<()> {
+/// let shape = Arc::new(MlpShape::new(&[1, 16, 1], Activation::Tanh, Activation::Identity)?);
+/// let mut rng = Stream::from_seed(1);
+/// let mut network = Network::new(Arc::clone(&shape), 0, Init::UniformFanIn, &mut rng);
+/// let mut adam = Adam::new(AdamConfig::default(), shape.parameter_count());
+/// let (kernel, mut tape) = (Kernel::best(), Tape::default());
+/// let x = [-1.0, -0.5, 0.0, 0.5, 1.0];
+/// let mut grads = vec![0.0; shape.parameter_count()];
+/// let mut loss = f32::MAX;
+/// for _ in 0..500 {
+///     let y = shape.forward(kernel, network.params(), &x, x.len(), &mut tape);
+///     let errors: Vec<f32> = y.iter().zip(&x).map(|(y, x)| y - 2.0 * x).collect();
+///     loss = errors.iter().map(|error| error * error).sum();
+///     let params = network.params();
+///     let input = (&x[..], x.len());
+///     shape.backward(kernel, params, input, &mut tape, &errors, Some(&mut grads), None);
+///     assert!(adam.step(kernel, 1e-2, 1.0, &grads, network.params_mut()));
+/// }
+/// assert!(loss < 0.01, "squared error {loss}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct MlpShape {
     layers: Vec<Layer>,
@@ -91,12 +121,12 @@ impl MlpShape {
         std::iter::once(self.inputs()).chain(outputs).collect()
     }
 
-    /// What follows the hidden layers; without any, what follows the last.
+    /// The activation of the hidden layers; without any, that of the last layer.
     pub fn activation(&self) -> Activation {
         self.layers[0].activation
     }
 
-    /// Length of the flat run of parameters, alignment included.
+    /// Length of the slice of parameters, padding included.
     pub fn parameter_count(&self) -> usize {
         self.layers[self.layers.len() - 1].end
     }
@@ -105,8 +135,8 @@ impl MlpShape {
         &self.layers
     }
 
-    /// Runs `rows` rows of `x` through the network. The result lives in `tape`,
-    /// with every intermediate that [`MlpShape::backward`] needs.
+    /// The output for `rows` rows of `x`. `tape` stores it together with the intermediate results
+    /// that [`MlpShape::backward`] needs.
     pub fn forward<'t>(
         &self,
         kernel: Kernel,
@@ -124,11 +154,11 @@ impl MlpShape {
         tape.output(self, rows)
     }
 
-    /// The gradient of a loss with respect to every parameter (zero in the gaps of
-    /// alignment) and with respect to the input, each written where it is asked for.
+    /// The gradient of a loss with respect to every parameter (zero in the padding) and with
+    /// respect to the input; each is computed if a slice is given for it.
     ///
-    /// `tape` holds the forward pass of the same `x`; `d_output` is the loss's
-    /// gradient with respect to each output.
+    /// `tape` holds the forward pass of the same `x`; `d_output` is the gradient of the loss with
+    /// respect to each output.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is an operand of the pass; a struct would only rename them"
@@ -257,8 +287,8 @@ impl fmt::Display for MlpShape {
     }
 }
 
-/// What a forward pass leaves for the backward pass. Reused from batch to batch;
-/// it allocates only when a batch is larger than any before.
+/// Intermediate results of a forward pass, for the backward pass. Reuse it from batch to batch: it
+/// allocates only for a batch that is larger than any before.
 #[derive(Debug, Clone, Default)]
 pub struct Tape {
     outputs: Vec<AlignedBuffer>,

@@ -1,4 +1,4 @@
-//! A shape with weights in it.
+//! A shape with weights.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use homeostat_core::{Persist, Snapshot, Stream};
 
 use crate::{AlignedBuffer, Init, Kernel, MlpShape, Tape};
 
-/// A perceptron's parameters, and a few more that belong to its head (the
-/// logarithms of a Gaussian policy's deviations), in one flat run.
+/// The parameters of a perceptron and of its head (the logarithms of a Gaussian policy's
+/// standard deviations), in one slice.
 #[derive(Debug, Clone)]
 pub struct Network {
     shape: Arc<MlpShape>,
@@ -16,8 +16,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Fresh weights, and `extra` head parameters of zero. Networks of a fleet
-    /// share one shape.
+    /// New weights, and `extra` head parameters of zero. Networks of many agents share one shape.
     pub fn new(shape: Arc<MlpShape>, extra: usize, init: Init, rng: &mut Stream) -> Self {
         let params = AlignedBuffer::zeros(shape.parameter_count() + extra);
         let mut this = Self { shape, extra, params };

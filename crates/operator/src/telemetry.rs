@@ -6,6 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
+use homeostat_autoscaler::api::{
+    ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
+};
+use homeostat_autoscaler::recommend::Outage;
+use homeostat_autoscaler::update::PodStep;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,10 +22,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use self::objects::Objects;
-use crate::api::{ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::TargetError;
 use crate::supervisor::Task;
-use crate::update::PodStep;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Kind {
@@ -58,15 +61,6 @@ struct ObjectReason {
 /// An API server that has not answered for this long is unavailable. The leader election sends a
 /// request every one or two seconds.
 pub const SILENT_AFTER: Duration = Duration::from_secs(6);
-
-/// A period in which the API server did not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outage {
-    /// When it answered again.
-    pub ended: Timestamp,
-    /// How long it had not answered.
-    pub lasted: Duration,
-}
 
 struct LastAnswer {
     at: Instant,

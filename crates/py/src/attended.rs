@@ -13,7 +13,7 @@ use crate::exceptions::Class;
 /// Time between two looks at signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Ways between the work and whoever waits for it.
+/// Channels between the work and the thread that waits for it.
 pub(crate) struct Attended<M> {
     /// What the work has to tell.
     pub(crate) sender: Sender<M>,
@@ -28,7 +28,7 @@ impl<M: Send + 'static> Attended<M> {
         Self { sender, stop: Arc::default(), receiver }
     }
 
-    /// Runs `work` on so many threads, 0 for one on each core, and hands what it tells to `show`.
+    /// Runs `work` on so many threads, 0 for one on each core, and passes its reports to `show`.
     /// Ctrl-C, and whatever `show` raises, asks the work to stop, and nothing is shown any more;
     /// a second Ctrl-C no longer waits for it. The outcome, and what interrupted it.
     pub(crate) fn run<R: Send + 'static>(
@@ -45,7 +45,7 @@ impl<M: Send + 'static> Attended<M> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|error| failed(error.to_string()))?;
         let worker = std::thread::Builder::new().spawn(move || {
-            // The way stays open until the work has ended, whatever it tells.
+            // The channel stays open until the work has ended.
             let _open = sender;
             pool.install(work)
         });
@@ -58,7 +58,7 @@ impl<M: Send + 'static> Attended<M> {
     }
 }
 
-/// Shows what comes until nobody can tell anything any more; what interrupted that.
+/// Shows reports until the work has ended; returns what interrupted that.
 fn wait<M: Send>(
     py: Python<'_>,
     receiver: &mut Receiver<M>,

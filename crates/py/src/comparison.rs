@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use homeostat_lab::{Error, RunFolder};
+use homeostat_lab::{Error, RunDirectory};
 use homeostat_report::compare::{Comparison, OpenedRuns};
 use homeostat_train::read_curves;
 use pyo3::prelude::*;
 
 use crate::exceptions::raise;
 
-/// Holds runs against each other: a record of each as JSON, and in what their worlds differ.
+/// Compares runs: a record of each as JSON, and the settings in which their systems differ.
 #[pyfunction]
 #[pyo3(signature = (runs, baseline=None, anyway=false, per_function=false))]
 pub(crate) fn compare(
@@ -23,16 +23,16 @@ pub(crate) fn compare(
         let runs = OpenedRuns::open(&runs, baseline.as_deref())?;
         let total = runs.total()?;
         if !anyway {
-            total.refuse_different_worlds()?;
+            total.refuse_different_settings()?;
         }
-        let worlds = total.worlds.iter().map(ToString::to_string).collect();
+        let differences = total.setting_differences.iter().map(ToString::to_string).collect();
         let records = if per_function {
             let scopes = runs.per_function()?;
             scopes.iter().flat_map(|(name, scope)| records(scope, Some(name))).collect()
         } else {
             records(&total, None)
         };
-        Ok((records, worlds))
+        Ok((records, differences))
     });
     compared.map_err(|error| raise(py, &error))
 }
@@ -52,8 +52,9 @@ pub(crate) fn draw_curves(
     path: PathBuf,
 ) -> PyResult<()> {
     let drawn = py.detach(|| -> Result<(), Error> {
-        let folders = runs.iter().map(|run| RunFolder::open(run)).collect::<Result<Vec<_>, _>>()?;
-        homeostat_train::draw_curves(title, &read_curves(&folders)?, &goals, &path)
+        let directories =
+            runs.iter().map(|run| RunDirectory::open(run)).collect::<Result<Vec<_>, _>>()?;
+        homeostat_train::draw_curves(title, &read_curves(&directories)?, &goals, &path)
     });
     drawn.map_err(|error| raise(py, &error))
 }

@@ -42,15 +42,15 @@ impl Class {
 /// The exception for an error of the workbench.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
-        Error::World(error) => class_of(error),
+        Error::Env(error) => class_of(error),
         error if error.is_usage() => Class::Usage,
         _ => Class::Error,
     };
     class.with(py, error.to_string())
 }
 
-/// The exception for an error of a world.
-pub(crate) fn raise_world(py: Python<'_>, error: &EnvError) -> PyErr {
+/// The exception for an error of an environment.
+pub(crate) fn raise_env(py: Python<'_>, error: &EnvError) -> PyErr {
     class_of(error).with(py, error.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! `homeostat._native`: worlds, policies and the workbench as Python sees them. The package
+//! `homeostat._native`: environments, policies and the workbench as Python sees them. The package
 //! around it (`python/homeostat`) gives them the shapes of Gymnasium and PettingZoo.
 //!
 //! Layer 8. Whatever takes time runs without the interpreter's lock; an object that is in use by
@@ -10,16 +10,16 @@ mod actions;
 mod arrays;
 mod attended;
 mod comparison;
+mod env;
+mod environments;
 mod exceptions;
+mod multi_agent_env;
 mod policy;
 mod raster;
 mod settings;
-mod shared_world;
 mod training;
 mod turn;
-mod vector_world;
-mod world;
-mod worlds;
+mod vector_env;
 
 use pyo3::prelude::*;
 
@@ -29,19 +29,20 @@ mod _native {
     #[pymodule_export]
     use super::comparison::{compare, draw_curves};
     #[pymodule_export]
-    use super::policy::{Policy, evaluate, policy_files};
+    use super::env::NativeEnv;
     #[pymodule_export]
-    use super::shared_world::SharedWorld;
+    use super::environments::{
+        card, default_multi_agent_env, default_settings, environments, own_spelling,
+        setting_sections,
+    };
+    #[pymodule_export]
+    use super::multi_agent_env::NativeMultiAgentEnv;
+    #[pymodule_export]
+    use super::policy::{Policy, evaluate, policy_files};
     #[pymodule_export]
     use super::training::train;
     #[pymodule_export]
-    use super::vector_world::VectorWorld;
-    #[pymodule_export]
-    use super::world::World;
-    #[pymodule_export]
-    use super::worlds::{
-        card, default_settings, default_shared_world, own_spelling, setting_sections, worlds,
-    };
+    use super::vector_env::NativeVectorEnv;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python spells it so")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use homeostat_core::Stream;
 use homeostat_env::{Action, Space};
-use homeostat_lab::{Environments, RunFolder, env_factory_of, load_candidate, load_candidates};
+use homeostat_lab::{Environments, RunDirectory, env_factory_of, load_candidate, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Sampling, Workspace};
 use homeostat_train::EvaluationConfig;
@@ -54,7 +54,7 @@ impl Policy {
         })
     }
 
-    /// The world it was trained for.
+    /// The environment it was trained for.
     #[getter]
     fn env(&self) -> &str {
         self.policy.env()
@@ -121,7 +121,7 @@ impl Policy {
         let rows = array.as_slice()?.to_vec();
         for row in rows.chunks_exact(self.observation.len()) {
             let is_foreign = match &self.observation {
-                // A world may leave the ends of its box by a little; a number it must be.
+                // An environment may leave the ends of its box by a little, but must give a number.
                 Space::Box { .. } => row.iter().any(|number| !number.is_finite()),
                 space => !space.contains_observation(row),
             };
@@ -171,13 +171,13 @@ impl Policy {
     }
 }
 
-/// The policy files of a run folder by agent, or the one file.
+/// The policy files of a run directory by agent, or the one file.
 #[pyfunction]
 pub(crate) fn policy_files(py: Python<'_>, path: PathBuf) -> PyResult<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path]);
     }
-    let files = RunFolder::open(&path).and_then(|folder| folder.policy_files());
+    let files = RunDirectory::open(&path).and_then(|directory| directory.policy_files());
     let files = files.map_err(|error| raise(py, &error))?;
     if files.is_empty() {
         return Err(raise(py, &homeostat_lab::Error::NoPolicies { path }));
@@ -185,7 +185,7 @@ pub(crate) fn policy_files(py: Python<'_>, path: PathBuf) -> PyResult<Vec<PathBu
     Ok(files)
 }
 
-/// Plays the policies of a run folder, or the one of a file, on worlds they have not met.
+/// Plays the policies of a run directory, or the one of a file, on seeds that training did not use.
 #[pyfunction]
 #[pyo3(signature = (path, episodes=100, seed=1, stochastic=false))]
 pub(crate) fn evaluate(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-use homeostat_lab::{Environments, RunFolder};
+use homeostat_lab::{Environments, RunDirectory};
 use homeostat_train::{ExtraWriters, Progress, Training, Watcher};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -14,8 +14,8 @@ use crate::attended::Attended;
 use crate::exceptions::{Class, raise};
 use crate::settings::{Keywords, resolve};
 
-/// Trains, in a new folder or on from the newest checkpoint of `resume`. `report` is called
-/// with `(step, total, return, steps per second)` while it goes on, and with texts. The folder,
+/// Trains, in a new directory or on from the newest checkpoint of `resume`. `report` is called
+/// with `(step, total, return, steps per second)` while it goes on, and with texts. The directory,
 /// and the figures and times of the summary as JSON.
 #[pyfunction]
 #[pyo3(signature = (settings, report, config=None, run_dir=None, resume=None, steps=None, csv=false, tensorboard=false))]
@@ -43,26 +43,27 @@ pub(crate) fn train(
             let settings = resolve(py, &settings, config, true)?;
             py.detach(|| {
                 let config = settings.validate()?;
-                let path = run_dir
-                    .unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &config.run_name()));
+                let path = run_dir.unwrap_or_else(|| {
+                    RunDirectory::next_free(Path::new("runs"), &config.run_name())
+                });
                 Training::start(config, &path, extra)
             })
         }
     };
     let training = made.map_err(|error| raise(py, &error))?;
-    let folder = training.folder().path().to_owned();
+    let directory = training.folder().path().to_owned();
     let threads = training.config().threads.unwrap_or(0);
     let work = move || training.run(&mut messenger);
     let (outcome, interruption) =
         attended.run(py, threads, work, |messages| show(report, messages))?;
     let summary = outcome.map_err(|error| raise(py, &error))?;
     if let Some(error) = interruption {
-        return Err(with_way_on(py, error, &folder));
+        return Err(with_way_on(py, error, &directory));
     }
     if let Some(failure) = summary.failure() {
         return Err(Class::Error.with(py, failure));
     }
-    Ok((folder, summary.figures.to_string(), summary.timing.to_string()))
+    Ok((directory, summary.figures.to_string(), summary.timing.to_string()))
 }
 
 /// Of several rounds only the last is news.
@@ -83,17 +84,17 @@ fn show(report: &Bound<'_, PyAny>, messages: Vec<Message>) -> PyResult<()> {
 }
 
 /// Ctrl-C with a way to go on; any other exception as it is.
-fn with_way_on(py: Python<'_>, error: PyErr, folder: &Path) -> PyErr {
+fn with_way_on(py: Python<'_>, error: PyErr, directory: &Path) -> PyErr {
     if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
     }
     PyKeyboardInterrupt::new_err(format!(
         "the run is saved; go on with homeostat.train(resume=\"{}\")",
-        folder.display()
+        directory.display()
     ))
 }
 
-/// What a run tells the thread that shows it.
+/// A report of the run to the thread that shows it.
 enum Message {
     /// Step, steps in all, recent return, steps per second.
     Round(u64, u64, Option<f64>, f64),
@@ -107,7 +108,7 @@ struct Messenger {
 
 impl Messenger {
     fn tell(&self, message: Message) {
-        // Nobody listens any more after a second Ctrl-C: the run ends by itself.
+        // The receiver is gone after a second Ctrl-C: the run ends by itself.
         let _ = self.sender.send(message);
     }
 }

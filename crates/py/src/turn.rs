@@ -1,4 +1,4 @@
-//! One thread at a time: whoever comes second is told, not kept waiting.
+//! One thread at a time: a second one gets an error instead of waiting.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -12,7 +12,7 @@ pub(crate) struct Turn<T> {
     inside: Mutex<Option<T>>,
 }
 
-/// Why somebody has no turn.
+/// Why a call is refused.
 pub(crate) enum NoTurn {
     Closed(String),
     Busy(String),

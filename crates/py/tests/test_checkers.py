@@ -25,7 +25,7 @@ def test_gymnasium_finds_nothing_wrong(world):
 
 @pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
 @pytest.mark.parametrize("world", SINGLE)
-def test_gymnasium_renders_every_world(world, render_mode):
+def test_gymnasium_renders_every_environment(world, render_mode):
     env = gymnasium.make(world, render_mode=render_mode)
     env.reset(seed=1)
     before = env.render()
@@ -48,14 +48,14 @@ def pettingzoo():
 def test_pettingzoo_finds_nothing_wrong(pettingzoo, world, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # Where agents come and go nobody knows all who may; the checker allows that and says so.
+        # Where agents come and go they are not known beforehand; the checker allows that and says so.
         warnings.filterwarnings("ignore", message="(?s).*does not have possible_agents defined.*")
         warnings.filterwarnings("ignore", message="No agents present")
         pettingzoo.parallel_api_test(homeostat.parallel_env(world, **settings), num_cycles=120)
 
 
 @pytest.mark.parametrize("world, settings", SHARED_WITH_SETTINGS)
-def test_pettingzoo_sees_the_same_world_from_the_same_seed(pettingzoo, world, settings):
+def test_pettingzoo_sees_the_same_environment_from_the_same_seed(pettingzoo, world, settings):
     pettingzoo.parallel_seed_test(lambda: homeostat.parallel_env(world, **settings), num_cycles=60)
 
 

@@ -17,7 +17,7 @@ def code_blocks(page):
     return re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
 
 
-@pytest.mark.parametrize("page", ["book/src/course.md", "book/src/python.md", "crates/py/README.md", "README.md"])
+@pytest.mark.parametrize("page", ["book/src/course.md", "book/src/python.md", "crates/py/README.md"])
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     pytest.importorskip("pettingzoo")
     pytest.importorskip("pandas")

@@ -1,4 +1,4 @@
-"""One agent in one world, under Gymnasium's contract."""
+"""One agent in one environment, under Gymnasium's contract."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ import homeostat
 from homeostat import errors
 
 
-def world(name="faas/function-v2", **settings):
+def made(name="faas/function-v2", **settings):
     return homeostat.HomeostatEnv(name, **settings)
 
 
@@ -24,9 +24,9 @@ def test_it_is_an_env_of_gymnasium():
     assert "cpu.shares" in env.unwrapped.card
 
 
-def test_every_world_of_the_program_is_registered():
+def test_every_environment_of_the_program_is_registered():
     assert len(SINGLE) >= 11
-    for facts in homeostat.worlds():
+    for facts in homeostat.environments():
         assert facts.gymnasium_id in gymnasium.registry
         assert facts.summary
 
@@ -48,13 +48,13 @@ def test_the_same_seed_is_the_same_episode_and_no_seed_another(name):
         assert not np.array_equal(one[0], other[0])
 
 
-def test_unseeded_worlds_differ():
-    drawn = {tuple(world().reset()[0]) for _ in range(5)}
+def test_unseeded_environments_differ():
+    drawn = {tuple(made().reset()[0]) for _ in range(5)}
     assert len(drawn) > 1
 
 
 def test_an_observation_stays_as_it_was():
-    env = world()
+    env = made()
     kept, _ = env.reset(seed=1)
     before = kept.copy()
     env.step(1)
@@ -66,7 +66,7 @@ def test_an_observation_stays_as_it_was():
 
 
 def test_episodes_are_truncated_by_the_setting_and_not_terminated():
-    env = world(steps=4)
+    env = made(steps=4)
     env.reset(seed=1)
     ends = [env.step(0)[2:4] for _ in range(4)]
     assert ends == [(False, False)] * 3 + [(False, True)]
@@ -75,14 +75,14 @@ def test_episodes_are_truncated_by_the_setting_and_not_terminated():
 
 
 def test_figures_stand_beside_a_step():
-    env = world()
+    env = made()
     env.reset(seed=1)
     info = env.step(0)[4]
     assert info["settled"] > 0 and info["containers"] >= 1 and 0 < info["p99_ms"] < 60_000
 
 
-def test_settings_reach_the_world():
-    calm, busy = world(demand_cores=0.1), world(demand_cores=3.0)
+def test_settings_reach_the_environment():
+    calm, busy = made(demand_cores=0.1), made(demand_cores=3.0)
     figures = []
     for env in (calm, busy):
         env.reset(seed=1)
@@ -95,7 +95,7 @@ def test_a_configuration_file_is_read_and_keywords_win(tmp_path):
     file.write_text("[faas]\nsteps = 3\nload = 'poisson'\n")
 
     def length(**settings):
-        env = world(config=str(file), **settings)
+        env = made(config=str(file), **settings)
         env.reset(seed=1)
         return next(count for count in range(1, 99) if env.step(0)[3])
 
@@ -116,30 +116,30 @@ def test_a_configuration_file_is_read_and_keywords_win(tmp_path):
 )
 def test_wrong_settings_are_refused_in_the_words_of_the_command_line(settings, text):
     with pytest.raises(ValueError) as refused:
-        world(**settings)
+        made(**settings)
     assert text in str(refused.value)
 
 
 def test_a_setting_that_is_no_value_is_named():
     with pytest.raises(TypeError, match="cannot use keyword load: a setting is a number.*got object"):
-        world(load=object())
+        made(load=object())
 
 
 def test_numbers_of_numpy_are_numbers():
-    env = world(steps=np.int64(2), demand_cores=np.float32(0.5), strain_cpu=np.zeros(2))
+    env = made(steps=np.int64(2), demand_cores=np.float32(0.5), strain_cpu=np.zeros(2))
     env.reset(seed=1)
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
 
 
-def test_worlds_without_settings_say_so():
+def test_environments_without_settings_say_so():
     with pytest.raises(ValueError, match="classic/cartpole-v1 has no settings, got functions"):
         gymnasium.make("homeostat/classic-cartpole-v1", functions=3)
 
 
 @pytest.mark.parametrize("name", ["faas/functon-v1", "homeostat/faas-functon-v1"])
-def test_an_unknown_world_is_answered_with_the_nearest(name):
+def test_an_unknown_environment_is_answered_with_the_nearest(name):
     with pytest.raises(ValueError, match="did you mean `faas/function-v2`"):
-        world(name)
+        made(name)
 
 
 def test_gymnasium_answers_for_ids_it_does_not_know():
@@ -148,7 +148,7 @@ def test_gymnasium_answers_for_ids_it_does_not_know():
 
 
 @pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
-def test_a_world_of_many_agents_says_how_to_make_it():
+def test_a_environment_of_many_agents_says_how_to_make_it():
     with pytest.raises(ValueError, match=r"homeostat.parallel_env\(\"faas/fleet-v3\"\)"):
         gymnasium.make("homeostat/faas-fleet-v3")
 
@@ -165,8 +165,8 @@ def test_a_world_of_many_agents_says_how_to_make_it():
         ([1, 2], ValueError, "expects an integer, got shape (2,)"),
     ],
 )
-def test_wrong_actions_are_refused_and_the_world_goes_on(action, error, text):
-    env = world()
+def test_wrong_actions_are_refused_and_the_environment_goes_on(action, error, text):
+    env = made()
     env.reset(seed=1)
     with pytest.raises(error) as refused:
         env.step(action)
@@ -188,7 +188,7 @@ def test_wrong_actions_are_refused_and_the_world_goes_on(action, error, text):
     ],
 )
 def test_wrong_arrays_are_refused_with_what_was_expected_and_what_came(name, action, text):
-    env = world(name)
+    env = made(name)
     env.reset(seed=1)
     with pytest.raises((TypeError, ValueError)) as refused:
         env.step(action)
@@ -197,27 +197,27 @@ def test_wrong_arrays_are_refused_with_what_was_expected_and_what_came(name, act
 
 @pytest.mark.parametrize("action", [1, np.int64(1), np.int32(1), np.uint8(1), np.array(1)])
 def test_every_kind_of_integer_is_an_action(action):
-    env, plain = world(), world()
+    env, plain = made(), made()
     env.reset(seed=1)
     plain.reset(seed=1)
     np.testing.assert_array_equal(env.step(action)[0], plain.step(1)[0])
 
 
 def test_arrays_that_are_not_contiguous_are_read_right():
-    env, plain = world("faas/course-v2"), world("faas/course-v2")
+    env, plain = made("faas/course-v2"), made("faas/course-v2")
     env.reset(seed=1)
     plain.reset(seed=1)
     strided = np.array([2, 9, 0, 9], dtype=np.int64)[::2]
     assert env.step(strided)[1] == plain.step([2, 0])[1]
 
 
-def test_a_step_before_reset_and_a_closed_world_are_refused():
-    env = world()
+def test_a_step_before_reset_and_a_closed_environment_are_refused():
+    env = made()
     with pytest.raises(gymnasium.error.ResetNeeded, match="stepped before reset: call reset first"):
         env.step(0)
     env.close()
     env.close()
-    for call in (lambda: env.step(0), env.reset, lambda: world().close() or env.reset()):
+    for call in (lambda: env.step(0), env.reset, lambda: made().close() or env.reset()):
         with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="is closed: make a new one"):
             call()
 
@@ -225,16 +225,16 @@ def test_a_step_before_reset_and_a_closed_world_are_refused():
 @pytest.mark.parametrize("seed, error", [(-1, Exception), (2**64, ValueError), ("7", Exception), (1.5, Exception)])
 def test_wrong_seeds_are_refused(seed, error):
     with pytest.raises(error):
-        world().reset(seed=seed)
+        made().reset(seed=seed)
 
 
 def test_an_unknown_render_mode_is_refused():
     with pytest.raises(ValueError, match="render_mode must be None, 'ansi' or 'rgb_array', got 'human'"):
-        world(render_mode="human")
+        made(render_mode="human")
 
 
 def test_the_picture_shows_the_platform():
-    env = world("faas/shared-v2", render_mode="rgb_array")
+    env = made("faas/shared-v2", render_mode="rgb_array")
     env.reset(seed=1)
     picture = env.render()
     colours = set(map(tuple, picture.reshape(-1, 3)))
@@ -243,9 +243,9 @@ def test_the_picture_shows_the_platform():
     assert picture.shape[1] == 860 and picture.shape[0] > 400
 
 
-def test_other_threads_run_while_a_world_does():
+def test_other_threads_run_while_a_environment_does():
     """The interpreter's lock is free during a step: a thread that counts goes on counting."""
-    env = world("faas/shared-v2", functions=200, window_s=600.0)
+    env = made("faas/shared-v2", functions=200, window_s=600.0)
     env.reset(seed=1)
     meanwhile, took = counted_meanwhile(lambda: env.step(0))
     # With the lock held it would have counted once or twice.
@@ -253,8 +253,8 @@ def test_other_threads_run_while_a_world_does():
     assert meanwhile > 5, f"counted {meanwhile} times in {took} s"
 
 
-def test_a_world_in_use_says_so_to_another_thread():
-    env = world("faas/shared-v2", functions=200, window_s=600.0)
+def test_a_environment_in_use_says_so_to_another_thread():
+    env = made("faas/shared-v2", functions=200, window_s=600.0)
     env.reset(seed=1)
     raised = []
 

@@ -1,4 +1,4 @@
-"""Agents who share a world, under PettingZoo's contract."""
+"""Agents that share an environment, under PettingZoo's contract."""
 
 import gymnasium
 import numpy as np
@@ -29,11 +29,11 @@ def test_agents_join_and_leave():
     before, joined, left = set(env.agents), [], []
     while env.agents:
         observations, rewards, terminations, truncations, infos = env.step(sampled(env))
-        everybody = set(observations)
-        assert everybody == set(rewards) == set(terminations) == set(truncations) == set(infos)
+        reported = set(observations)
+        assert reported == set(rewards) == set(terminations) == set(truncations) == set(infos)
         newcomers = set(env.agents) - before
-        leavers = {agent for agent in everybody if terminations[agent]}
-        assert before | newcomers == everybody
+        leavers = {agent for agent in reported if terminations[agent]}
+        assert before | newcomers == reported
         assert all(rewards[agent] == 0.0 for agent in newcomers)
         assert not leavers & set(env.agents)
         assert not newcomers & set(left), "a name is never used twice"
@@ -60,11 +60,11 @@ def test_the_state_is_what_everybody_sees():
     np.testing.assert_array_equal(env.state(), np.concatenate(list(observations.values())))
 
 
-def test_the_zoo_has_every_world_of_many_agents():
+def test_the_zoo_has_every_environment_of_many_agents():
     from homeostat import zoo
 
-    shared = [facts.id for facts in homeostat.worlds() if facts.is_shared]
-    assert sorted(getattr(zoo, name).world for name in zoo.__all__) == sorted(shared)
+    shared = [facts.id for facts in homeostat.environments() if facts.is_shared]
+    assert sorted(getattr(zoo, name).env_id for name in zoo.__all__) == sorted(shared)
 
 
 def test_agents_may_act_one_after_the_other():

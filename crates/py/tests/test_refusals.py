@@ -54,12 +54,12 @@ def refused(call, text, kind=homeostat.Error):
         ({"steps": 2**63 - 1}, "cannot use faas.steps (from keyword steps)"),
         ({"config": 3}, "config must be a path, got int"),
         ({"config": "a\0b"}, "cannot use file a\0b"),
-        ({"world": 3}, "world must be a text, got int"),
-        ({"world": "\udcff"}, "world must be Unicode text, got '\\udcff'"),
+        ({"env": 3}, "env must be a text, got int"),
+        ({"env": "\udcff"}, "env must be Unicode text, got '\\udcff'"),
     ],
 )
 def test_settings(settings, text):
-    refused(lambda: homeostat.HomeostatEnv(**{"world": "faas/function-v2", **settings}), text)
+    refused(lambda: homeostat.HomeostatEnv(**{"env": "faas/function-v2", **settings}), text)
 
 
 def test_numbers_that_write_themselves_otherwise_are_numbers():
@@ -145,7 +145,7 @@ def test_vector_environments(keywords, text):
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_worlds_are_not_copied_in_the_middle(duplicate):
+def test_environments_are_not_copied_in_the_middle(duplicate):
     for env in (playing("faas/function-v2"), playing("faas/function-v2", 2), gymnasium.make("homeostat/faas-function-v2")):
         refused(lambda: duplicate(env.unwrapped), "faas/function-v2 can be neither pickled nor copied: make another")
 
@@ -186,7 +186,7 @@ def test_calls_of_the_workbench():
         (lambda: homeostat.train(progress=3), "progress must be None, True, False or a function, got 3"),
         (lambda: homeostat.train(resume=run, steps=-1), f"steps must lie from 1 to {most}, got -1"),
         (lambda: homeostat.train(steps=2**70), "cannot use keyword steps: a whole number has at most 64 bits"),
-        (lambda: homeostat.card(3), "world must be a text, got int"),
+        (lambda: homeostat.card(3), "env must be a text, got int"),
     ]:
         refused(call, text)
 
@@ -214,5 +214,5 @@ def test_agents_that_cannot_be_have_no_space():
     pytest.importorskip("pettingzoo")
     env = homeostat.parallel_env("faas/fleet-v3", functions=2)
     refused(lambda: env.action_space("nobody"), "faas/fleet-v3 has no agent 'nobody': there are agent-0 to agent-1")
-    refused(lambda: homeostat.parallel_env(3), "world must be a text, got int", errors.WrongType)
+    refused(lambda: homeostat.parallel_env(3), "env must be a text, got int", errors.WrongType)
     refused(lambda: pickle.dumps(env), "faas/fleet-v3 can be neither pickled nor copied")

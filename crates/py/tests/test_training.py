@@ -147,7 +147,7 @@ def test_teams_train_and_every_agent_has_a_policy():
         ({"stepps": 3}, "unknown setting `run.stepps` from keyword stepps, did you mean `run.steps`?"),
         ({"preset": "simpo"}, "did you mean `simppo`?"),
         ({"config": "absent.toml"}, "cannot use file absent.toml"),
-        ({"resume": "absent"}, "absent is not a run folder: it does not exist"),
+        ({"resume": "absent"}, "absent is not a run directory: it does not exist"),
     ],
 )
 def test_mistakes_are_named_in_the_words_of_the_command_line(keywords, text):
@@ -161,13 +161,13 @@ def test_a_section_is_a_dictionary():
         homeostat.train(ppo=0.1)
 
 
-def test_a_folder_is_not_taken_twice():
+def test_a_directory_is_not_taken_twice():
     cartpole(steps=2048)
-    with pytest.raises(ValueError, match="run exists already: give another --run-dir, or go on with --resume"):
+    with pytest.raises(ValueError, match="run exists already: use another --run-dir, or resume it with --resume"):
         cartpole(steps=2048)
 
 
-def test_without_a_folder_runs_are_numbered():
+def test_without_a_directory_runs_are_numbered():
     first = cartpole(run_dir=None, steps=2048)
     second = cartpole(run_dir=None, steps=2048)
     assert str(first.path) == "runs/ppo-cartpole-v1-seed3"
@@ -194,7 +194,7 @@ def test_a_larger_budget_goes_on_bit_for_bit():
 
 
 def test_ctrl_c_saves_the_run_and_it_goes_on_bit_for_bit():
-    # Whoever runs the tests in the background has told their children to ignore Ctrl-C.
+    # Tests that run in the background ignore Ctrl-C, and so do their children.
     code = """
 import signal
 import homeostat
@@ -372,13 +372,13 @@ def test_runs_are_held_against_each_other():
 def test_runs_that_cannot_be_compared_say_why():
     one = cartpole(run_dir="one", steps=2048)
     other = homeostat.train("q-learning", env="toy/grid-world-v1", steps=2048, progress=False, run_dir="two")
-    with pytest.raises(ValueError, match="cannot compare: the runs played different worlds: env is"):
+    with pytest.raises(ValueError, match="cannot compare: the runs have different settings: env is"):
         homeostat.compare(one, other)
     anyway = homeostat.compare(one, other, anyway=True)
-    assert len(anyway.worlds) == 1
+    assert len(anyway.setting_differences) == 1
     with pytest.raises(ValueError, match="cannot compare: there is only one run"):
         homeostat.compare(one)
-    with pytest.raises(ValueError, match="nowhere is not a run folder: it does not exist"):
+    with pytest.raises(ValueError, match="nowhere is not a run directory: it does not exist"):
         homeostat.compare(one, "nowhere")
 
 
@@ -387,8 +387,8 @@ def test_learning_curves_are_drawn(tmp_path):
     assert picture.read_text().startswith("<svg")
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is not a run folder: it has no config.toml"):
+def test_a_directory_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is not a run directory: it has no config.toml"):
         homeostat.Run(tmp_path)
     damaged = tmp_path / "bad.policy"
     damaged.write_bytes(b"nothing")

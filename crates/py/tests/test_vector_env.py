@@ -1,4 +1,4 @@
-"""Copies of one world, under Gymnasium's contract of vector environments."""
+"""Copies of one environment, under Gymnasium's contract of vector environments."""
 
 import gymnasium
 import numpy as np
@@ -24,7 +24,7 @@ def test_it_is_a_vector_env_of_gymnasium():
 
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
 @pytest.mark.parametrize("name", SINGLE)
-def test_it_plays_what_gymnasium_plays_of_our_single_worlds(name, mode):
+def test_it_plays_what_gymnasium_plays_of_our_single_environments(name, mode):
     """Two hundred steps beside Gymnasium's own vector environment, ends of episodes included."""
     ours = vector(name, autoreset_mode=mode)
     theirs = SyncVectorEnv([lambda: gymnasium.make(name)] * 3, autoreset_mode=mode)
@@ -79,7 +79,7 @@ def test_gymnasiums_own_statistics_agree():
     np.testing.assert_allclose(infos["episode"]["r"], infos["episode_return"])
 
 
-def test_a_copy_is_seeded_as_a_world_of_its_own():
+def test_a_copy_is_seeded_as_a_environment_of_its_own():
     envs = vector()
     first, _ = envs.reset(seed=20)
     for place in range(3):

@@ -11,8 +11,8 @@ mod metric;
 mod opened;
 mod record;
 mod runs;
+mod setting_difference;
 mod simulator_settings;
-mod world_difference;
 
 use std::path::PathBuf;
 
@@ -26,26 +26,26 @@ pub use metric::{Direction, Metric, OfFigures};
 pub(crate) use opened::unusable;
 pub use opened::{OpenedRun, TrainingRun};
 pub use runs::OpenedRuns;
+pub use setting_difference::SettingDifference;
 pub(crate) use simulator_settings::SimulatorSettings;
-pub use world_difference::WorldDifference;
 
 /// Several runs of one kind, each against the same one.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// What the runs were.
     pub kind: RunKind,
-    /// The place of the run that the others are held against.
+    /// The place of the run that the others are compared with.
     pub baseline: usize,
     /// The runs, in the order in which they were given.
     pub runs: Vec<ComparedRun>,
-    /// In what the worlds of the runs differ; nothing for a fair comparison.
-    pub worlds: Vec<WorldDifference>,
+    /// Settings in which the simulated systems of the runs differ; none in a fair comparison.
+    pub setting_differences: Vec<SettingDifference>,
 }
 
 /// What a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// Controllers were played; figures are over seeds.
+    /// Policies were simulated; figures are over seeds.
     Simulation,
     /// Agents were trained; figures are over agents.
     Training,
@@ -54,9 +54,9 @@ pub enum RunKind {
 /// One run among others.
 #[derive(Debug, Clone)]
 pub struct ComparedRun {
-    /// Its policy or algorithm; with its folder where several have the same.
+    /// Its policy or algorithm; with its directory where several have the same.
     pub label: String,
-    /// Its folder.
+    /// Its directory.
     pub path: PathBuf,
     /// Seeds or agents behind its figures.
     pub trials: usize,
@@ -81,7 +81,7 @@ impl Comparison {
     /// Opens nothing and refuses nothing but runs of two kinds, or fewer than two.
     pub fn new(runs: &[OpenedRun], baseline: usize) -> Result<Self> {
         if runs.len() < 2 {
-            let reason = "there is only one run: name another to hold it against".to_owned();
+            let reason = "there is only one run: add another to compare it with".to_owned();
             return Err(Error::Incomparable { reason });
         }
         let simulations: Vec<&FinishedSimulation> =
@@ -93,7 +93,7 @@ impl Comparison {
             ([], trainings) => Ok(Self::of_trainings(trainings, baseline)),
             ([simulation, ..], [training, ..]) => Err(Error::Incomparable {
                 reason: format!(
-                    "{} is a simulation and {} is a training; name runs of one kind, or play what was learnt with homeostat sim {} --policy {}",
+                    "{} is a simulation and {} is a training run: compare runs of one kind, or simulate the policy with homeostat sim {} --policy {}",
                     simulation.path.display(),
                     training.path.display(),
                     SimulatorSettings::of_run(&simulation.path).prefix,
@@ -105,7 +105,7 @@ impl Comparison {
 
     /// Simulations by common seeds. Nothing if the scope is a function that the baseline does
     /// not have; runs without it are left out.
-    pub fn of_simulations(
+    pub(crate) fn of_simulations(
         runs: &[&FinishedSimulation],
         baseline: usize,
         scope: Scope,
@@ -151,12 +151,12 @@ impl Comparison {
             kind: RunKind::Simulation,
             baseline,
             runs: compared.collect(),
-            worlds: WorldDifference::of_simulations(runs),
+            setting_differences: SettingDifference::of_simulations(runs),
         })
     }
 
     /// Trainings by the last returns of their agents.
-    pub fn of_trainings(runs: &[&TrainingRun], baseline: usize) -> Self {
+    pub(crate) fn of_trainings(runs: &[&TrainingRun], baseline: usize) -> Self {
         let base = Summary::of(&runs[baseline].returns);
         let labels = labels(runs.iter().map(|run| (run.algorithm.as_str(), &run.path)));
         let compared = runs.iter().zip(labels).enumerate().map(|(place, (run, label))| {
@@ -180,19 +180,20 @@ impl Comparison {
             kind: RunKind::Training,
             baseline,
             runs: compared.collect(),
-            worlds: WorldDifference::of_trainings(runs),
+            setting_differences: SettingDifference::of_trainings(runs),
         }
     }
 
-    /// Refuses runs whose worlds differ.
-    pub fn refuse_different_worlds(&self) -> Result<()> {
-        if self.worlds.is_empty() {
+    /// Refuses runs on systems with different settings.
+    pub fn refuse_different_settings(&self) -> Result<()> {
+        if self.setting_differences.is_empty() {
             return Ok(());
         }
-        let settings: Vec<String> = self.worlds.iter().map(ToString::to_string).collect();
+        let settings: Vec<String> =
+            self.setting_differences.iter().map(ToString::to_string).collect();
         Err(Error::Incomparable {
             reason: format!(
-                "the runs played different worlds: {}; play them alike, or compare them with --anyway",
+                "the runs have different settings: {}; run them with the same, or compare them with --anyway",
                 settings.join("; ")
             ),
         })
@@ -222,11 +223,11 @@ pub(crate) fn labels<'a>(
         if same < 2 {
             return name.to_owned();
         }
-        let folder = path.file_name().map_or_else(
+        let directory = path.file_name().map_or_else(
             || path.display().to_string(),
-            |folder| folder.to_string_lossy().into_owned(),
+            |directory| directory.to_string_lossy().into_owned(),
         );
-        format!("{name} ({folder})")
+        format!("{name} ({directory})")
     };
     runs.map(label).collect()
 }

@@ -16,10 +16,10 @@ const BAR: f64 = 12.0;
 
 /// Which figures are drawn, under what name, and whether they are parts of a whole.
 const FIGURES: [(&str, &str, bool); 6] = [
-    ("cpu_utilisation", "CPU used of what was given", true),
-    ("memory_utilisation", "Memory used of the limits", true),
+    ("cpu_utilisation", "CPU utilisation", true),
+    ("memory_utilisation", "Memory utilisation", true),
     ("container_s", "Container-seconds", false),
-    ("memory_gib_s", "Memory set aside, GiB-seconds", false),
+    ("memory_gib_s", "Memory reserved, GiB-seconds", false),
     ("cpu_s", "CPU-seconds used", false),
     ("cold_starts", "Cold starts", false),
 ];
@@ -38,8 +38,8 @@ pub(super) fn costs(subject: &Subject) -> Option<String> {
     content.push_str("</div>");
     Some(section(
         "costs",
-        "What it took",
-        "Means over seeds; thin lines are 95&nbsp;% intervals. Prices differ from place to place, so costs are counted in what is paid for: seconds of containers, memory and CPU.",
+        "Resource cost",
+        "Means over seeds; thin lines are 95&nbsp;% intervals. Prices differ between providers, so cost is given in billed resources: seconds of containers, memory and CPU.",
         &content,
     ))
 }

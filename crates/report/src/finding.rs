@@ -1,4 +1,4 @@
-//! What an experiment brought: tables, curves and words, for people and programs.
+//! The result of an experiment: tables, curves and notes, for people and programs.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
     /// A figure without a spread.
     Number(f64),
@@ -70,7 +70,7 @@ pub struct Picture {
 /// One line: mean and 95 % interval over seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
-    /// Whose.
+    /// The name of what it shows.
     pub name: String,
     /// Place, mean, and half the width of the interval.
     pub points: Vec<(f64, f64, f64)>,

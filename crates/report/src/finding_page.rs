@@ -41,8 +41,8 @@ fn page(finding: &Finding) -> String {
     }
     content += &section(
         "again",
-        "To repeat it",
-        "The same version, settings and seeds give the same figures, except those of time.",
+        "How to repeat it",
+        "The same version, settings and seeds give the same figures, except times.",
         &format!("<pre>{}</pre>", escape(&command(finding))),
     );
     let name = escape(&finding.name);
@@ -74,8 +74,8 @@ fn warnings(finding: &Finding) -> String {
     if !finding.is_quick {
         return String::new();
     }
-    "<p class=\"warning quick\"><strong>A quick look</strong>, with fewer episodes and sizes than \
-     the experiment asks for: to see that it runs, not to quote.</p>"
+    "<p class=\"warning quick\"><strong>A quick test</strong>, with fewer episodes and sizes than \
+     the experiment has: do not quote these figures.</p>"
         .to_owned()
 }
 
@@ -148,7 +148,7 @@ mod tests {
         for part in [
             "<h1>What was asked &lt;script&gt;",
             "3 seeds, 1..3",
-            "A quick look",
+            "A quick test",
             "<h2>Together &lt;script&gt;",
             "<p class=\"lead\">Paper: &lt;script&gt;",
             "How to read it",

@@ -60,7 +60,7 @@ fn swatch_of(cell: &Cell, lines: &[&str]) -> String {
     place.map(swatch).unwrap_or_default()
 }
 
-/// The smallest and the largest, for whoever points at a cell.
+/// The smallest and the largest, shown where a reader points at a cell.
 fn range(cell: &Cell) -> String {
     match cell {
         Cell::Spread(spread) if spread.interval.is_some() => {
@@ -230,7 +230,7 @@ mod tests {
     fn names_are_escaped_and_carry_the_look_of_their_line() {
         let table = Table {
             title: "\"><script>".to_owned(),
-            columns: vec!["<b>".to_owned(), "misses %".to_owned()],
+            columns: vec!["<b>".to_owned(), "SLO violations %".to_owned()],
             rows: vec![
                 vec!["<script>x".into(), spread(1.0, 0.5)],
                 vec!["<script>x".into(), Cell::Nothing],

@@ -20,7 +20,7 @@ const GAP: f64 = 15.0;
 pub(super) fn function_dots(subject: &Subject) -> Option<String> {
     let mut rows: Vec<&FunctionSubject> = subject.functions.iter().collect();
     if rows.len() > MAX_ROWS {
-        rows.sort_by(|a, b| b.missed.total_cmp(&a.missed));
+        rows.sort_by(|a, b| b.slo_violations.total_cmp(&a.slo_violations));
         rows.truncate(MAX_ROWS);
     }
     let all = rows.iter().flat_map(|row| {
@@ -37,14 +37,14 @@ pub(super) fn function_dots(subject: &Subject) -> Option<String> {
     let row_height = LINE * subject.simulations.len() as f64 + GAP;
     let height = row_height * rows.len() as f64;
     let mut plot = Plot::new(
-        "99th percentile of the latency over the objective, for each function",
+        "99th percentile of the latency relative to the SLO threshold, for each function",
         &describe(subject, &rows),
         height,
     )
     .gutters(128, 14)
     .foot(40.0);
     plot.lower_axis(&across, |over| format!("{}×", tick_label(over)));
-    let name = "p99 over the objective";
+    let name = "p99 / SLO threshold";
     plot.text(1.0, height + 34.0, 0.0, Anchor::End, "axis-name", name);
     plot.upright(across.part(1.0), "slo");
     for (place, row) in rows.iter().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn function_dots(subject: &Subject) -> Option<String> {
                 plot.span(from, to, y, &format!("whisker s{}", look(series)));
             }
             let says = format!(
-                "{}, {}: p99 is {:.2} times the objective of {:.0} ms",
+                "{}, {}: p99 is {:.2} times the SLO threshold of {:.0} ms",
                 row.label,
                 run.label,
                 summary.mean.exp(),
@@ -73,15 +73,17 @@ pub(super) fn function_dots(subject: &Subject) -> Option<String> {
     }
     let left_out = subject.functions.len() - rows.len();
     let words = format!(
-        "Left of the upright line a function keeps its objective. Marks are geometric means over seeds, thin lines their 95&nbsp;% intervals; both end at the sides.{}",
+        "Left of the vertical line a function meets its SLO. Marks are geometric means over seeds, thin lines their 95&nbsp;% intervals; both are clipped at the sides.{}",
         if left_out > 0 {
-            format!(" The {MAX_ROWS} functions that missed most; {left_out} others are left out.")
+            format!(
+                " The {MAX_ROWS} functions with the most SLO violations; {left_out} others are left out."
+            )
         } else {
             String::new()
         }
     );
     let content = key(&subject.labels()) + "<figure>" + &plot.finish() + "</figure>";
-    Some(section("functions", "Which functions keep their objectives", &words, &content))
+    Some(section("functions", "Which functions meet their SLO", &words, &content))
 }
 
 fn describe(subject: &Subject, rows: &[&FunctionSubject]) -> String {

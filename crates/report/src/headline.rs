@@ -1,12 +1,10 @@
-//! The answer in words, and the table behind it.
+//! The answer as a sentence, and the tables behind it.
 
 use std::fmt::Write;
 
 use super::key::swatch;
 use super::markup::{escape, listed, section, table};
-use crate::compare::{
-    ComparedRun, Comparison, Difference, RunKind, Verdict, compact, signed, with_interval,
-};
+use crate::compare::{ComparedRun, Comparison, Difference, RunKind, Verdict, compact, signed};
 
 /// The paragraph and the tables of one comparison.
 pub(super) fn headline(comparison: &Comparison) -> String {
@@ -15,20 +13,20 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         RunKind::Training => training_words(comparison),
     };
     let mut html = format!("<p class=\"answer\">{words}</p>");
-    if !comparison.worlds.is_empty() {
+    if !comparison.setting_differences.is_empty() {
         let settings: Vec<String> =
-            comparison.worlds.iter().map(|world| escape(&world.to_string())).collect();
+            comparison.setting_differences.iter().map(|one| escape(&one.to_string())).collect();
         let _ = write!(
             html,
-            "<p class=\"warning\"><strong>These runs played different worlds</strong>, so nothing is called better or worse: {}.</p>",
+            "<p class=\"warning\"><strong>These runs have different settings</strong>, so nothing is called better or worse: {}.</p>",
             settings.join("; ")
         );
     }
     html.push_str(&figures_table(comparison));
     html.push_str(&differences_table(comparison));
     let heading = match comparison.kind {
-        RunKind::Simulation => "The answer",
-        RunKind::Training => "What was learnt",
+        RunKind::Simulation => "Result",
+        RunKind::Training => "Training results",
     };
     let id = match comparison.kind {
         RunKind::Simulation => "answer",
@@ -43,9 +41,9 @@ fn simulation_words(comparison: &Comparison) -> String {
         .iter()
         .map(|run| {
             format!(
-                "<strong>{}</strong> missed {}&nbsp;% of requests at {} container-seconds and {} GiB-seconds",
+                "<strong>{}</strong> violated the SLO in {}&nbsp;% of requests at {} container-seconds and {} GiB-seconds",
                 escape(&run.label),
-                figure(run, "miss_pct"),
+                figure(run, "slo_violation_ratio"),
                 mean(run, "container_s"),
                 mean(run, "memory_gib_s"),
             )
@@ -73,7 +71,7 @@ fn training_words(comparison: &Comparison) -> String {
 
 fn figure(run: &ComparedRun, key: &str) -> String {
     let found = run.figures.iter().find(|(metric, _)| metric.key == key);
-    let text = found.map(|(_, summary)| with_interval(summary.mean, summary.interval()));
+    let text = found.map(|(metric, summary)| metric.text(summary));
     format!("<span class=\"number\">{}</span>", text.unwrap_or_else(|| "–".to_owned()))
 }
 
@@ -84,7 +82,7 @@ fn mean(run: &ComparedRun, key: &str) -> String {
 
 /// What the differences show, run by run.
 fn against(comparison: &Comparison) -> String {
-    if comparison.runs.len() < 2 || !comparison.worlds.is_empty() {
+    if comparison.runs.len() < 2 || !comparison.setting_differences.is_empty() {
         return String::new();
     }
     let base = escape(&comparison.runs[comparison.baseline].label);
@@ -129,7 +127,8 @@ fn told(difference: &Difference, verdict: Verdict) -> String {
         return label.to_owned();
     }
     let unit = if difference.metric.unit == "%" { " points" } else { "" };
-    let change = compact(difference.mean, difference.interval);
+    let (mean, interval) = difference.in_unit();
+    let change = compact(mean, interval);
     format!("{label} (<span class=\"number\">{change}</span>{unit})")
 }
 
@@ -153,9 +152,7 @@ fn figures_table(comparison: &Comparison) -> String {
             vec![format!("{}{}", swatch(place), escape(&run.label)), run.trials.to_string()];
         row.extend(metrics.iter().map(|metric| {
             let found = run.figures.iter().find(|(other, _)| other.key == metric.key);
-            found.map_or("–".to_owned(), |(_, summary)| {
-                stacked(&with_interval(summary.mean, summary.interval()))
-            })
+            found.map_or("–".to_owned(), |(metric, summary)| stacked(&metric.text(summary)))
         }));
         row
     });
@@ -182,11 +179,12 @@ fn differences_table(comparison: &Comparison) -> String {
         "%" => format!("{}, points", metric.label),
         _ => metric.label.to_owned(),
     }));
-    let is_fair = comparison.worlds.is_empty();
+    let is_fair = comparison.setting_differences.is_empty();
     let rows = runs.iter().map(|(place, run)| {
         let mut row = vec![format!("{}{}", swatch(*place), escape(&run.label))];
         row.extend(run.differences.iter().map(|difference| {
-            let number = signed(difference.mean, difference.interval);
+            let (mean, interval) = difference.in_unit();
+            let number = signed(mean, interval);
             let verdict = difference.verdict();
             let class = match verdict {
                 Verdict::Better => "better",

@@ -7,7 +7,7 @@ use super::markup::escape;
 /// Looks that the style sheet knows; with more runs they come around again.
 pub(super) const LOOKS: usize = 8;
 
-/// The marks, drawn once and used by name. Shapes differ, so that nobody needs the colours.
+/// The marks, drawn once and used by name. Shapes differ, so that colours are not needed to tell runs apart.
 pub(super) const MARKS: &str = concat!(
     "<svg class=\"defs\" aria-hidden=\"true\"><defs>",
     "<circle id=\"m0\" r=\"4.6\"/>",

@@ -24,7 +24,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     let across = Axis::log((low * 0.9).min(0.5), (high * 1.1).max(2.0));
     let up = Axis::log(MIN_SHARE, 1.0);
     let mut plot = Plot::new(
-        "Share of requests slower than a multiple of their objective",
+        "Share of requests slower than a multiple of their SLO threshold",
         &describe(subject, &tails),
         HEIGHT,
     )
@@ -32,7 +32,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     .foot(40.0);
     plot.left_axis(&up, |share| format!("{} %", tick_label(share * 100.0)));
     plot.lower_axis(&across, |over| format!("{}×", tick_label(over)));
-    plot.text(1.0, HEIGHT + 34.0, 0.0, Anchor::End, "axis-name", "latency over the objective");
+    plot.text(1.0, HEIGHT + 34.0, 0.0, Anchor::End, "axis-name", "latency / SLO threshold");
     let one = across.part(1.0);
     plot.upright(one, "slo");
     let (dx, anchor) = if one > 0.7 { (-6.0, Anchor::End) } else { (6.0, Anchor::Start) };
@@ -57,7 +57,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     for (place, (tail, run)) in tails.iter().zip(&subject.simulations).enumerate() {
         if let Some(over) = tail.over_at(0.01) {
             let says = format!(
-                "{}: 1 % of requests took more than {over:.2} times their objective",
+                "{}: 1 % of requests took more than {over:.2} times their SLO threshold",
                 run.label
             );
             plot.mark(look(place), across.part(over), hundredth, &says);
@@ -66,8 +66,8 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     let content = key(&subject.labels()) + "<figure>" + &plot.finish() + "</figure>";
     Some(section(
         "latency",
-        "How late answers were",
-        "Every request of every function and seed that was answered or given up, its latency over its function’s objective. Read a line from the left: the share of requests that were slower. The marks sit at the slowest hundredth; a policy that keeps its objectives has its mark left of the upright line.",
+        "Latency",
+        "All requests of all functions and seeds that were answered or timed out: the share of requests whose latency exceeds a multiple of the SLO threshold. Marks are at the slowest hundredth; a policy that meets its SLOs has its mark left of the vertical line.",
         &content,
     ))
 }
@@ -78,7 +78,7 @@ fn describe(subject: &Subject, tails: &[Tail]) -> String {
     let words: Vec<String> = runs
         .map(|(run, tail)| {
             let slower = tail.share_slower(1.0) * 100.0;
-            format!("{}: {slower:.2} % slower than the objective", run.label)
+            format!("{}: {slower:.2} % slower than the SLO threshold", run.label)
         })
         .collect();
     words.join("; ")

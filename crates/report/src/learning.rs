@@ -45,7 +45,7 @@ pub(super) fn learning(subject: &Subject) -> Option<String> {
         Plot::new("Learning curves", &words.join("; "), HEIGHT).gutters(46, 12).foot(40.0);
     plot.left_axis(&up, tick_label);
     plot.lower_axis(&across, tick_label);
-    plot.text(1.0, HEIGHT + 34.0, 0.0, Anchor::End, "axis-name", "steps of each agent");
+    plot.text(1.0, HEIGHT + 34.0, 0.0, Anchor::End, "axis-name", "steps per agent");
     for (place, (_, points)) in curves.iter().enumerate() {
         let band: Vec<(f64, f64, f64)> = points
             .iter()
@@ -65,8 +65,8 @@ pub(super) fn learning(subject: &Subject) -> Option<String> {
     let content = key(&names) + "<figure>" + &plot.finish() + "</figure>";
     Some(section(
         "learning",
-        "How they learnt",
-        "Return of the last hundred episodes: the mean over agents, and its 95&nbsp;% interval as a band. Runs of one algorithm on one task are one curve.",
+        "Learning curves",
+        "Return of the last hundred episodes: the mean over agents, and its 95&nbsp;% interval as a band. Runs of the same algorithm and environment are one curve.",
         &content,
     ))
 }

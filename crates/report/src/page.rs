@@ -62,8 +62,9 @@ fn default_title(subject: &Subject) -> String {
 /// One line under the title.
 fn facts(subject: &Subject) -> String {
     let Some(first) = subject.simulations.first() else {
-        let worlds: Vec<String> = subject.trainings.iter().map(|run| escape(&run.env)).collect();
-        return worlds.first().cloned().unwrap_or_default();
+        let environments: Vec<String> =
+            subject.trainings.iter().map(|run| escape(&run.env)).collect();
+        return environments.first().cloned().unwrap_or_default();
     };
     let facts = &first.run.facts;
     let load = match facts.mean_load {

@@ -120,7 +120,7 @@ fn figure(mean: f64, half: f64) -> String {
     with_interval(mean, (half > 0.0).then_some(half))
 }
 
-/// For those who cannot see it.
+/// The description for screen readers.
 fn description(picture: &Picture, lines: &[(usize, &Line)]) -> String {
     let mut words = vec![format!("{} over {}", picture.y, picture.x)];
     for (_, line) in lines {

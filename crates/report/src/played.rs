@@ -15,7 +15,7 @@ pub(super) fn played(subject: &Subject) -> String {
     if !subject.simulations.is_empty() {
         let columns = [
             "run",
-            "folder",
+            "directory",
             "scenario",
             "load",
             "functions",
@@ -29,14 +29,15 @@ pub(super) fn played(subject: &Subject) -> String {
         content.push_str(&table("Simulations", &columns, &rows.collect::<Vec<_>>()));
     }
     if !subject.trainings.is_empty() {
-        let columns = ["run", "folder", "world", "steps", "agents", "seed", "ended", "version"]
-            .map(str::to_owned);
+        let columns =
+            ["run", "directory", "environment", "steps", "agents", "seed", "ended", "version"]
+                .map(str::to_owned);
         let rows = subject.trainings.iter().map(training_row);
         content.push_str(&table("Trainings", &columns, &rows.collect::<Vec<_>>()));
     }
     let _ = write!(
         content,
-        "<h3>To repeat it</h3><p>The same version, settings and seeds give the same bytes.</p><pre>{}</pre>",
+        "<h3>How to repeat it</h3><p>The same version, settings and seeds give the same bytes.</p><pre>{}</pre>",
         escape(&commands(subject))
     );
     for (path, text) in &subject.settings {
@@ -47,7 +48,7 @@ pub(super) fn played(subject: &Subject) -> String {
             escape(text.trim_end())
         );
     }
-    section("played", "What was played", "", &content)
+    section("played", "Runs and settings", "", &content)
 }
 
 fn simulation_row(label: &str, run: &FinishedSimulation) -> Vec<String> {
@@ -87,12 +88,12 @@ fn commands(subject: &Subject) -> String {
         let config = quoted(&run.path.join("config.toml").display().to_string());
         lines.push(format!("homeostat train --config {config}"));
     }
-    let folders: Vec<String> =
+    let directories: Vec<String> =
         subject.settings.iter().map(|(path, _)| quoted(&path.display().to_string())).collect();
-    if folders.len() > 1 && (subject.simulations.is_empty() || subject.trainings.is_empty()) {
-        lines.push(format!("homeostat compare {}", folders.join(" ")));
+    if directories.len() > 1 && (subject.simulations.is_empty() || subject.trainings.is_empty()) {
+        lines.push(format!("homeostat compare {}", directories.join(" ")));
     }
-    lines.push(format!("homeostat report {}", folders.join(" ")));
+    lines.push(format!("homeostat report {}", directories.join(" ")));
     lines.join("\n")
 }
 

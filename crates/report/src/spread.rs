@@ -25,6 +25,17 @@ impl Spread {
         let (mean, min, max) = (summary.mean, summary.min, summary.max);
         Self { mean, interval: summary.interval(), min, max }
     }
+
+    /// The same figure in a unit of which `factor` make one of this.
+    pub fn scaled(&self, factor: f64) -> Self {
+        let scaled = |value: f64| factor * value;
+        Self {
+            mean: scaled(self.mean),
+            interval: self.interval.map(scaled),
+            min: scaled(self.min),
+            max: scaled(self.max),
+        }
+    }
 }
 
 impl std::fmt::Display for Spread {

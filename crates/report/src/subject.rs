@@ -1,16 +1,16 @@
-//! What a report is about: the runs, read and held against each other.
+//! What a report is about: the runs, read and compared.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use homeostat_lab::{Result, RunFolder, Summary};
+use homeostat_lab::{Result, RunDirectory, Summary};
 use homeostat_simulate::{FinishedSimulation, FunctionOutcome};
 use homeostat_train::{Curve, read_curves};
 
 use super::windows::{FunctionWindows, read_windows};
 use crate::compare::{Comparison, OpenedRun, Scope, TrainingRun};
 
-/// Functions that are shown over time at most; the ones that missed most.
+/// Functions that are shown over time at most; those with the most SLO violations.
 const MAX_FUNCTIONS: usize = 24;
 
 /// Everything that a report shows.
@@ -27,7 +27,7 @@ pub(super) struct Subject {
     pub(super) trained: Option<Comparison>,
     /// Their learning curves.
     pub(super) curves: Vec<Curve>,
-    /// The settings of every run: folder and text.
+    /// The settings of every run: directory and text.
     pub(super) settings: Vec<(PathBuf, String)>,
 }
 
@@ -44,19 +44,19 @@ pub(super) struct FunctionSubject {
     /// Its name; with its number where several have the same.
     pub(super) label: String,
     pub(super) slo_ms: f64,
-    /// Requests that missed, over all runs and seeds.
-    pub(super) missed: f64,
+    /// Requests that violated the SLO, over all runs and seeds.
+    pub(super) slo_violations: f64,
     /// Whether it is shown over time.
     pub(super) is_shown: bool,
 }
 
 impl Subject {
-    /// Reads run folders of any kind.
+    /// Reads run directories of any kind.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Self> {
         let runs = paths.iter().map(|path| OpenedRun::open(path)).collect::<Result<Vec<_>>>()?;
         let mut settings = Vec::new();
         for path in paths {
-            let text = RunFolder::open(path)?.read("config.toml")?;
+            let text = RunDirectory::open(path)?.read("config.toml")?;
             settings.push((path.clone(), String::from_utf8_lossy(&text).into_owned()));
         }
         let (mut played, mut trainings) = (Vec::new(), Vec::new());
@@ -72,8 +72,8 @@ impl Subject {
             .flatten();
         let trained = (!trainings.is_empty())
             .then(|| Comparison::of_trainings(&trainings.iter().collect::<Vec<_>>(), 0));
-        let folders = trainings.iter().map(|run| RunFolder::open(&run.path));
-        let curves = read_curves(&folders.collect::<Result<Vec<_>>>()?)?;
+        let directories = trainings.iter().map(|run| RunDirectory::open(&run.path));
+        let curves = read_curves(&directories.collect::<Result<Vec<_>>>()?)?;
         let functions = functions_of(&played);
         let is_shown = |number: usize| {
             functions.iter().any(|function| function.number == number && function.is_shown)
@@ -126,7 +126,8 @@ fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
         .iter()
         .map(|function| {
             let own = all().filter(|other| other.number == function.number);
-            let missed = own.map(|own| own.figures.miss_pct / 100.0 * own.figures.requests as f64);
+            let violations =
+                own.map(|own| own.figures.slo_violation_ratio * own.figures.requests as f64);
             let same = first.functions.iter().filter(|other| other.name == function.name).count();
             let label = match same {
                 1 => function.name.clone(),
@@ -136,14 +137,15 @@ fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
                 number: function.number,
                 label,
                 slo_ms: function.slo_ms,
-                missed: missed.sum(),
+                slo_violations: violations.sum(),
                 is_shown: true,
             }
         })
         .collect();
-    let mut by_misses: Vec<usize> = (0..functions.len()).collect();
-    by_misses.sort_by(|a, b| functions[*b].missed.total_cmp(&functions[*a].missed));
-    for place in by_misses.into_iter().skip(MAX_FUNCTIONS) {
+    let mut by_violations: Vec<usize> = (0..functions.len()).collect();
+    by_violations
+        .sort_by(|a, b| functions[*b].slo_violations.total_cmp(&functions[*a].slo_violations));
+    for place in by_violations.into_iter().skip(MAX_FUNCTIONS) {
         functions[place].is_shown = false;
     }
     functions

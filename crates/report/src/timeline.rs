@@ -13,13 +13,13 @@ use super::windows::Point;
 /// Linux gives a core 1024 shares.
 pub(super) const SHARES_PER_MILLICORE: f64 = 1.024;
 
-/// The largest multiple of an objective that is drawn: what is worse is not worse to read.
+/// The largest multiple of an objective that is drawn; larger ones are drawn here.
 const MAX_OVER: f64 = 20.0;
 
 const TALL: f64 = 130.0;
 const SMALL: f64 = 72.0;
 
-/// Height of one row of strokes for misses, and of a stroke where every request missed.
+/// Height of one row of strokes for SLO violations, and of a stroke where every request violated the SLO.
 const STROKE_ROW: f64 = 17.0;
 const TALLEST_STROKE: f64 = 13.0;
 
@@ -54,7 +54,7 @@ pub(super) fn timeline(subject: &Subject) -> Option<String> {
         .iter()
         .filter(|function| function.is_shown && has_windows(function.number))
         .collect();
-    let worst = shown.iter().max_by(|a, b| a.missed.total_cmp(&b.missed))?.number;
+    let worst = shown.iter().max_by(|a, b| a.slo_violations.total_cmp(&b.slo_violations))?.number;
     let mut content = chooser(&shown);
     for function in &shown {
         let open = if function.number == worst { " open" } else { "" };
@@ -72,19 +72,19 @@ pub(super) fn timeline(subject: &Subject) -> Option<String> {
     let thinned = match per_point {
         0 | 1 => String::new(),
         count => format!(
-            " Each point stands for up to {count} windows: their worst latency, their mean otherwise."
+            " Each point covers up to {count} windows: their worst latency, and the mean of other figures."
         ),
     };
     let hidden = subject.functions.len() - shown.len();
     let hidden = match hidden {
         0 => String::new(),
-        count => format!(" {count} functions that missed less are left out."),
+        count => format!(" {count} functions with fewer SLO violations are left out."),
     };
     let seeds = subject.simulations.iter().filter_map(|run| run.run.facts.seeds.first());
     let mut seeds: Vec<String> = seeds.map(u64::to_string).collect();
     seeds.dedup();
     let words = format!(
-        "Seed {}, window by window; the function that missed most is open. Strokes under the first picture are misses, a row for each policy: a stroke as high as its row is a window in which every request missed. Latencies beyond {MAX_OVER}× are drawn at the top.{thinned}{hidden}",
+        "Seed {}, window by window; the function with the most SLO violations is expanded. Strokes under the first picture are SLO violations, a row for each policy: a stroke as high as its row is a window in which every request violated the SLO. Latencies beyond {MAX_OVER}× are drawn at the top.{thinned}{hidden}",
         seeds.join(", ")
     );
     Some(section("time", "Over time", &words, &content))
@@ -109,14 +109,14 @@ fn chooser(shown: &[&FunctionSubject]) -> String {
     html + "</select></label></p>"
 }
 
-/// The objective, and how much was missed by whom.
+/// The SLO, and how often each policy violated it.
 fn aside(subject: &Subject, function: &FunctionSubject) -> String {
-    let missed = subject.simulations.iter().filter_map(|run| {
+    let violations = subject.simulations.iter().filter_map(|run| {
         let first = run.outcomes_of(function.number).next()?;
-        Some(format!("{} {:.1}&nbsp;%", escape(&run.label), first.figures.miss_pct))
+        Some(format!("{} {:.1}&nbsp;%", escape(&run.label), first.figures.slo_violation_pct()))
     });
-    let missed: Vec<String> = missed.collect();
-    format!("objective {:.0}&nbsp;ms; missed: {}", function.slo_ms, missed.join(", "))
+    let violations: Vec<String> = violations.collect();
+    format!("SLO {:.0}&nbsp;ms; SLO violations: {}", function.slo_ms, violations.join(", "))
 }
 
 fn body(subject: &Subject, function: &FunctionSubject) -> String {
@@ -134,7 +134,7 @@ fn body(subject: &Subject, function: &FunctionSubject) -> String {
     let mut html = key(&subject.labels());
     let _ = write!(
         html,
-        "<figure><figcaption>p99 over the objective</figcaption>{}</figure><div class=\"grid two\">",
+        "<figure><figcaption>p99 / SLO threshold</figcaption>{}</figure><div class=\"grid two\">",
         latency_panel(&lines, &across, function)
     );
     for panel in &PANELS {
@@ -162,12 +162,12 @@ fn latency_panel(
     let words: Vec<String> = lines
         .iter()
         .map(|(_, run, points)| {
-            let missed = points.iter().filter(|point| point.missed_part() > 0.0).count();
-            format!("{}: misses in {missed} of {} points", run.label, points.len())
+            let violated = points.iter().filter(|point| point.slo_violation_ratio() > 0.0).count();
+            format!("{}: SLO violations in {violated} of {} points", run.label, points.len())
         })
         .collect();
     let rows = STROKE_ROW * lines.len() as f64;
-    let title = format!("{}: p99 over the objective", function.label);
+    let title = format!("{}: p99 / SLO threshold", function.label);
     let mut plot = Plot::new(&title, &words.join("; "), TALL).foot(rows + 26.0);
     plot.left_axis(&up, |over| format!("{}×", tick_label(over)));
     let objective = plot.y(&up, 1.0);
@@ -178,10 +178,13 @@ fn latency_panel(
         });
         let line: Vec<_> = line.collect();
         plot.line(&format!("line thin s{}", look(*place)), line.into_iter());
-        let missed = points.iter().filter(|point| point.missed_part() > 0.0);
-        let strokes = missed.map(|point| {
-            // One miss among many is still to be seen.
-            (across.part(point.t_s), (point.missed_part().min(1.0) * TALLEST_STROKE).max(1.0))
+        let violated = points.iter().filter(|point| point.slo_violation_ratio() > 0.0);
+        let strokes = violated.map(|point| {
+            // One violation among many is still to be seen.
+            (
+                across.part(point.t_s),
+                (point.slo_violation_ratio().min(1.0) * TALLEST_STROKE).max(1.0),
+            )
         });
         let foot = TALL + STROKE_ROW * (row as f64 + 1.0);
         plot.level(foot, "grid");

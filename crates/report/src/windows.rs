@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use homeostat_lab::{Result, RunFolder, file_error};
+use homeostat_lab::{Result, RunDirectory, file_error};
 use homeostat_simulate::FinishedSimulation;
 use serde::Deserialize;
 
@@ -34,8 +34,8 @@ pub(super) struct Point {
     pub(super) t_s: f64,
     /// The largest 99th percentile over the objective.
     pub(super) p99_over_slo: Option<f64>,
-    /// Requests that missed.
-    missed: u64,
+    /// Requests that violated the SLO.
+    slo_violations: u64,
     /// Requests that were answered, given up or lost.
     settled: u64,
     /// Mean arrivals per second.
@@ -57,7 +57,9 @@ pub(super) struct Window {
     p99_ms: Option<f64>,
     arrivals_per_s: f64,
     completed: u64,
-    missed: u64,
+    /// None in the files of 0.1.0, which have `missed` instead.
+    slo_violations: Option<u64>,
+    missed: Option<u64>,
     timed_out: u64,
     failed: u64,
     pub(super) containers: u32,
@@ -81,7 +83,7 @@ pub(super) fn read_windows(
     is_wanted: impl Fn(usize) -> bool,
 ) -> Result<BTreeMap<usize, FunctionWindows>> {
     const NAME: &str = "windows.jsonl";
-    let path = RunFolder::open(&run.path)?.file(NAME);
+    let path = RunDirectory::open(&run.path)?.file(NAME);
     let file = File::open(&path).map_err(file_error("read", &path))?;
     let mut functions: BTreeMap<usize, FunctionWindows> = BTreeMap::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {
@@ -104,7 +106,7 @@ impl FunctionWindows {
         self.points.push(Point {
             t_s: window.t_s,
             p99_over_slo: window.p99_ms.filter(|_| is_known).map(|p99| p99 / window.slo_ms),
-            missed: window.missed,
+            slo_violations: window.slo_violations.or(window.missed).unwrap_or(0),
             settled: window.completed + window.timed_out + window.failed,
             arrivals_per_s: window.arrivals_per_s,
             containers: f64::from(window.containers),
@@ -127,12 +129,12 @@ impl FunctionWindows {
 }
 
 impl Point {
-    /// The part of the requests that missed.
-    pub(super) fn missed_part(&self) -> f64 {
-        self.missed as f64 / self.settled.max(1) as f64
+    /// Fraction of the requests that violated the SLO.
+    pub(super) fn slo_violation_ratio(&self) -> f64 {
+        self.slo_violations as f64 / self.settled.max(1) as f64
     }
 
-    /// Several windows as one point: the worst latency, all misses, and means.
+    /// Several windows as one point: the worst latency, all SLO violations, and means.
     fn of(windows: &[Self]) -> Self {
         let mean = |value: fn(&Self) -> f64| {
             windows.iter().map(value).sum::<f64>() / windows.len().max(1) as f64
@@ -140,7 +142,7 @@ impl Point {
         Self {
             t_s: windows.last().map_or(0.0, |window| window.t_s),
             p99_over_slo: windows.iter().filter_map(|window| window.p99_over_slo).reduce(f64::max),
-            missed: windows.iter().map(|window| window.missed).sum(),
+            slo_violations: windows.iter().map(|window| window.slo_violations).sum(),
             settled: windows.iter().map(|window| window.settled).sum(),
             arrivals_per_s: mean(|window| window.arrivals_per_s),
             containers: mean(|window| window.containers),
@@ -155,11 +157,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_is_thinned_without_losing_peaks_or_misses() {
+    fn a_long_run_is_thinned_without_losing_peaks_or_violations() {
         let point = |place: usize| Point {
             t_s: place as f64,
             p99_over_slo: Some(if place == 777 { 9.0 } else { 0.5 }),
-            missed: u64::from(place == 13),
+            slo_violations: u64::from(place == 13),
             containers: 2.0,
             ..Point::default()
         };
@@ -169,7 +171,7 @@ mod tests {
         assert!(windows.points.len() <= MAX_POINTS && windows.windows_per_point == 5);
         let peak = windows.points.iter().filter_map(|point| point.p99_over_slo).reduce(f64::max);
         assert_eq!(peak, Some(9.0));
-        assert_eq!(windows.points.iter().map(|point| point.missed).sum::<u64>(), 1);
+        assert_eq!(windows.points.iter().map(|point| point.slo_violations).sum::<u64>(), 1);
         assert!(windows.points.iter().all(|point| point.containers == 2.0));
     }
 }

@@ -134,7 +134,7 @@ fn refuse(setting: &str, value: impl ToString, expected: &'static str) -> Result
     })
 }
 
-/// Lanes, rows or transitions from one to `most`; beyond, a mistyped number would
+/// Environments, rows or transitions from one to `most`; beyond, a mistyped number would
 /// exhaust the machine.
 pub(crate) fn count(setting: &str, value: usize, most: usize) -> Result<()> {
     if (1..=most).contains(&value) {

@@ -27,9 +27,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DdpgConfig {
-    /// Copies of the world that the agent plays at once.
+    /// Environments that the agent acts in at once.
     pub num_envs: usize,
-    /// Transitions remembered.
+    /// Capacity of the replay buffer, in transitions.
     pub replay_capacity: usize,
     /// Steps before the first update; until then actions are random.
     pub learning_starts: u64,
@@ -41,7 +41,7 @@ pub struct DdpgConfig {
     pub minibatch: usize,
     /// Widths of the hidden layers of actor and critic.
     pub hidden: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation after each hidden layer.
     pub activation: Activation,
     /// Learning rate of the actor.
     pub actor_learning_rate: f32,
@@ -49,7 +49,7 @@ pub struct DdpgConfig {
     pub critic_learning_rate: f32,
     /// Discount factor.
     pub gamma: f32,
-    /// Part of the way that the targets follow in each gradient step.
+    /// Rate of soft target updates (Polyak averaging) in each gradient step.
     pub soft_update: f32,
     /// Exploration noise, in units of the action range [-1, 1].
     pub noise: NoiseConfig,
@@ -60,7 +60,7 @@ pub struct DdpgConfig {
     pub exploration_decay: f32,
     /// Factor on the noise at the end.
     pub exploration_end: f32,
-    /// Factor on every reward before it is learnt from.
+    /// Factor on every reward.
     pub reward_scale: f32,
 }
 
@@ -89,7 +89,7 @@ impl Default for DdpgConfig {
 }
 
 impl DdpgConfig {
-    /// Refuses settings outside their range.
+    /// An error for settings outside their range.
     pub fn validate(&self) -> Result<()> {
         count("ddpg.num_envs", self.num_envs, MAX_ENVS)?;
         count("ddpg.replay_capacity", self.replay_capacity, MAX_REMEMBERED)?;
@@ -136,22 +136,22 @@ pub struct Ddpg {
     critic: OptimizedNetwork,
     critic_target: Network,
     replay: Replay,
-    lanes: Vec<Lane>,
+    envs: Vec<PendingStep>,
     next_features: Vec<f32>,
     next_update: u64,
     rng: Stream,
     context: AgentContext,
 }
 
-/// A lane's step that is being played, and its noise.
-struct Lane {
+/// An environment's step that is being played, and its noise.
+struct PendingStep {
     features: Vec<f32>,
     action: Vec<f32>,
     noise: Noise,
 }
 
 impl Ddpg {
-    /// An agent with fresh weights.
+    /// An agent with new weights.
     pub fn new(config: &DdpgConfig, context: &AgentContext) -> Result<Self> {
         config.validate()?;
         let unsuited = |reason: String| Error::Unsuited {
@@ -191,7 +191,7 @@ impl Ddpg {
             Init::UniformFanIn,
             &mut weights,
         );
-        let lane = || Lane {
+        let env = || PendingStep {
             features: vec![0.0; features],
             action: vec![0.0; action_len],
             noise: Noise::new(config.noise, action_len),
@@ -203,7 +203,7 @@ impl Ddpg {
             critic_target: critic.clone(),
             critic: OptimizedNetwork::new("critic", critic, AdamConfig::default()),
             replay: Replay::new(config.replay_capacity, features, action_len),
-            lanes: std::iter::repeat_with(lane).take(config.num_envs).collect(),
+            envs: std::iter::repeat_with(env).take(config.num_envs).collect(),
             next_features: vec![0.0; features],
             next_update: config.learning_starts.max(1),
             rng: context.seeds.stream("explore"),
@@ -318,7 +318,7 @@ fn place_actions(rows: &mut [f32], actions: &[f32], len: usize, action_len: usiz
 }
 
 impl Learner for Ddpg {
-    fn lanes(&self) -> usize {
+    fn num_envs(&self) -> usize {
         self.config.num_envs
     }
 
@@ -333,39 +333,39 @@ impl Learner for Ddpg {
         let is_random = self.guard.step < self.config.learning_starts;
         let rows = obs.chunks_exact(self.context.spec.observation.len());
         let stretched = workspace.actions.at_least(self.action_len);
-        for ((obs, action), lane) in rows.zip(actions).zip(&mut self.lanes) {
-            self.encoder.encode(obs, &mut lane.features);
+        for ((obs, action), env) in rows.zip(actions).zip(&mut self.envs) {
+            self.encoder.encode(obs, &mut env.features);
             if is_random {
-                lane.action.iter_mut().for_each(|value| *value = self.rng.range(-1.0, 1.0) as f32);
+                env.action.iter_mut().for_each(|value| *value = self.rng.range(-1.0, 1.0) as f32);
             } else {
                 let chosen =
-                    self.actor.forward(workspace.kernel, &lane.features, 1, &mut workspace.actor);
+                    self.actor.forward(workspace.kernel, &env.features, 1, &mut workspace.actor);
                 self.guard.finite("policy output", chosen)?;
-                let noise = lane.noise.next(&mut self.rng);
-                for ((value, chosen), noise) in lane.action.iter_mut().zip(chosen).zip(noise) {
+                let noise = env.noise.next(&mut self.rng);
+                for ((value, chosen), noise) in env.action.iter_mut().zip(chosen).zip(noise) {
                     *value = (chosen + factor * noise).clamp(-1.0, 1.0);
                 }
             }
-            stretched.copy_from_slice(&lane.action);
+            stretched.copy_from_slice(&env.action);
             self.codec.stretch(stretched);
             self.codec.decode(stretched, action);
         }
         Ok(())
     }
 
-    fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
+    fn record(&mut self, env: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
         let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
         self.encoder.encode(outcome.next_obs, &mut self.next_features);
-        let lane = &mut self.lanes[lane];
+        let env = &mut self.envs[env];
         self.replay.push(Transition {
-            features: &lane.features,
-            action: &lane.action,
+            features: &env.features,
+            action: &env.action,
             reward,
             next_features: &self.next_features,
             terminated: outcome.terminated,
         });
         if outcome.terminated || outcome.truncated {
-            lane.noise.reset();
+            env.noise.reset();
         }
         Ok(())
     }
@@ -420,8 +420,8 @@ impl Persist for Ddpg {
         self.critic.save(&format!("{name}/critic"), out);
         self.critic_target.save(&format!("{name}/critic_target"), out);
         self.replay.save(&format!("{name}/replay"), out);
-        for (index, lane) in self.lanes.iter().enumerate() {
-            lane.noise.save(&format!("{name}/noise/{index}"), out);
+        for (index, env) in self.envs.iter().enumerate() {
+            env.noise.save(&format!("{name}/noise/{index}"), out);
         }
         self.rng.save(&format!("{name}/rng"), out);
         out.put_u64(&format!("{name}/clock"), [self.guard.step, self.next_update]);
@@ -433,8 +433,8 @@ impl Persist for Ddpg {
         self.critic.load(&format!("{name}/critic"), from)?;
         self.critic_target.load(&format!("{name}/critic_target"), from)?;
         self.replay.load(&format!("{name}/replay"), from)?;
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            lane.noise.load(&format!("{name}/noise/{index}"), from)?;
+        for (index, env) in self.envs.iter_mut().enumerate() {
+            env.noise.load(&format!("{name}/noise/{index}"), from)?;
         }
         self.rng.load(&format!("{name}/rng"), from)?;
         let clock = from.u64s(&format!("{name}/clock"), 2)?;

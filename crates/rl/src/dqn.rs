@@ -24,9 +24,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DqnConfig {
-    /// Copies of the world that the agent plays at once.
+    /// Environments that the agent acts in at once.
     pub num_envs: usize,
-    /// Transitions remembered.
+    /// Capacity of the replay buffer, in transitions.
     pub replay_capacity: usize,
     /// Steps before the first update.
     pub learning_starts: u64,
@@ -38,15 +38,15 @@ pub struct DqnConfig {
     pub minibatch: usize,
     /// Gradient steps after which the target network becomes a copy of the online one.
     pub target_update_every: u64,
-    /// Part of the way that the target network follows in each gradient step,
-    /// instead of being copied now and then; off by default.
+    /// Rate of soft target updates (Polyak averaging) in each gradient step, instead of hard
+    /// copies; off by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_update: Option<f32>,
     /// Whether the online network chooses the action that the target network values.
     pub double: bool,
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation after each hidden layer.
     pub activation: Activation,
     /// Learning rate.
     pub learning_rate: f32,
@@ -58,7 +58,7 @@ pub struct DqnConfig {
     pub epsilon_start: f32,
     /// Probability of a random action after the decay.
     pub epsilon_end: f32,
-    /// Steps over which it decays in a straight line.
+    /// Steps over which it decays linearly.
     pub epsilon_decay_steps: u64,
     /// Largest norm of the gradient; off if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// Refuses settings outside their range.
+    /// An error for settings outside their range.
     pub fn validate(&self) -> Result<()> {
         count("dqn.num_envs", self.num_envs, MAX_ENVS)?;
         count("dqn.replay_capacity", self.replay_capacity, MAX_REMEMBERED)?;
@@ -125,7 +125,7 @@ pub struct Dqn {
     online: OptimizedNetwork,
     target: Network,
     replay: Replay,
-    /// Features and action of each lane's step that is being played.
+    /// Features and action of each environment's step that is being played.
     pending: Vec<(Vec<f32>, f32)>,
     next_features: Vec<f32>,
     gradient_steps: u64,
@@ -135,7 +135,7 @@ pub struct Dqn {
 }
 
 impl Dqn {
-    /// An agent with fresh weights.
+    /// An agent with new weights.
     pub fn new(config: &DqnConfig, context: &AgentContext) -> Result<Self> {
         config.validate()?;
         let Space::Discrete(choices) = context.spec.action else {
@@ -251,7 +251,7 @@ fn huber(error: f32) -> (f32, f32) {
 }
 
 impl Learner for Dqn {
-    fn lanes(&self) -> usize {
+    fn num_envs(&self) -> usize {
         self.config.num_envs
     }
 
@@ -280,10 +280,10 @@ impl Learner for Dqn {
         Ok(())
     }
 
-    fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
+    fn record(&mut self, env: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
         let reward = self.guard.take_in(&outcome, 1.0)?;
         self.encoder.encode(outcome.next_obs, &mut self.next_features);
-        let (features, action) = &self.pending[lane];
+        let (features, action) = &self.pending[env];
         self.replay.push(Transition {
             features,
             action: &[*action],

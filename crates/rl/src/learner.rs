@@ -5,49 +5,51 @@ use homeostat_env::{Action, EnvSpec};
 
 use crate::{Error, Policy, Result, Workspace};
 
-/// One agent that learns. Whoever drives it calls, again and again, `act`, then
-/// `record` for each lane, then `learn`.
+/// One agent that learns. A training loop calls `act`, then `record` for each environment, then
+/// `learn`, and starts again; the [crate documentation](crate) has such a loop.
 pub trait Learner: Persist + Send {
-    /// How many copies of the world the agent plays at once.
-    fn lanes(&self) -> usize;
+    /// Number of environments that the agent acts in at once.
+    fn num_envs(&self) -> usize;
 
-    /// Chooses an action for each lane, exploring. `obs` has one row per lane.
+    /// Chooses an action for each environment, exploring. `obs` has one row per environment.
     fn act(&mut self, obs: &[f32], actions: &mut [Action], workspace: &mut Workspace)
     -> Result<()>;
 
-    /// Takes in what came of the last action of one lane.
-    fn record(
-        &mut self,
-        lane: usize,
-        outcome: Outcome<'_>,
-        workspace: &mut Workspace,
-    ) -> Result<()>;
+    /// Records the outcome of the last action in one environment.
+    fn record(&mut self, env: usize, outcome: Outcome<'_>, workspace: &mut Workspace)
+    -> Result<()>;
 
-    /// Learns, if enough was recorded since the last time. `progress` is the part
-    /// of the training budget that is spent, for schedules.
+    /// Whether [`Learner::learn`] may have something to do: while none of many agents has, a
+    /// caller need not ask each of them.
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    /// Updates the networks, if enough transitions were recorded since the last update. `progress`
+    /// is the fraction of the training budget that is spent, for schedules.
     fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>>;
 
-    /// What the agent would do if it stopped learning now.
+    /// The present policy.
     fn policy(&self) -> Policy;
 
-    /// What the agent expects from this state on: the discounted sum of the rewards
-    /// to come, in the units of the world whatever the agent scales them by.
+    /// The estimated value of a state, the discounted sum of future rewards, in the environment's
+    /// units (without reward scaling).
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32;
 
-    /// Bytes that this agent keeps while it trains.
+    /// Memory of this agent while it trains, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What one step of one lane led to.
+/// The outcome of one step in one environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome<'a> {
     /// The reward.
     pub reward: f64,
-    /// The task ended: there is no value beyond.
+    /// The task ended: the value of the next state is zero.
     pub terminated: bool,
-    /// Somebody stopped the episode: the value beyond is that of `next_obs`.
+    /// A limit stopped the episode: the learner bootstraps from `next_obs`.
     pub truncated: bool,
-    /// The observation the step led to, never that of the next episode.
+    /// The observation after the step; never the first one of the next episode.
     pub next_obs: &'a [f32],
 }
 
@@ -58,18 +60,18 @@ pub struct Learned {
     pub figures: Vec<(&'static str, f64)>,
 }
 
-/// Who an agent is and where it lives.
+/// What an algorithm needs to build an agent.
 #[derive(Debug, Clone)]
 pub struct AgentContext {
-    /// Its number.
+    /// The agent's id.
     pub agent: AgentId,
-    /// The world it acts in.
+    /// The environment it acts in.
     pub spec: EnvSpec,
-    /// Where its random streams come from.
+    /// The root of its random streams.
     pub seeds: SeedTree,
 }
 
-/// Counts an agent's steps and refuses numbers that are not finite.
+/// Counts an agent's steps and rejects numbers that are not finite.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guard {
     pub(crate) agent: AgentId,
@@ -81,7 +83,7 @@ impl Guard {
         Self { agent, step: 0 }
     }
 
-    /// Counts a step and hands on its reward, scaled; refuses what is not finite.
+    /// Counts a step and returns its scaled reward; an error for numbers that are not finite.
     pub(crate) fn take_in(&mut self, outcome: &Outcome<'_>, reward_scale: f32) -> Result<f32> {
         self.step += 1;
         let reward = self.number("reward", outcome.reward as f32 * reward_scale)?;
@@ -89,10 +91,10 @@ impl Guard {
         Ok(reward)
     }
 
-    /// Refuses the first number of `values` that is not finite.
+    /// An error for the first number of `values` that is not finite.
     pub(crate) fn finite(&self, tensor: &str, values: &[f32]) -> Result<()> {
-        // A sum over zero times everything is NaN exactly if something is not
-        // finite; it vectorises, the search for the culprit is for the rare case.
+        // The sum of zero times each value is NaN exactly if one value is not finite. It
+        // vectorises; the search runs only in the rare case.
         if values.iter().map(|value| value * 0.0).sum::<f32>() == 0.0 {
             return Ok(());
         }
@@ -102,7 +104,7 @@ impl Guard {
         }
     }
 
-    /// Hands on the number, if it is finite.
+    /// Returns the number, if it is finite.
     pub(crate) fn number(&self, tensor: &str, value: f32) -> Result<f32> {
         if value.is_finite() { Ok(value) } else { Err(self.not_finite(tensor.to_owned(), value)) }
     }

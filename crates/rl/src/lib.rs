@@ -1,13 +1,58 @@
-//! Reinforcement learning for one agent or a thousand: PPO, DQN, DDPG, tabular
-//! Q-learning and REINFORCE, one readable file each.
+//! Reinforcement learning for one agent or a thousand: PPO, DQN, DDPG, tabular Q-learning and
+//! REINFORCE, one readable file each.
 //!
-//! A [`Learner`] is one agent: it acts, records what came of it, and learns when
-//! it has seen enough. It owns its weights, moments, buffers and random stream, so
-//! agents are independent of each other and [`for_each_agent`] runs each one's
-//! whole update as a single task. Worlds are never seen here: whoever drives the
-//! learner hands over observations and rewards.
+//! A [`Learner`] is one agent: it acts, records transitions, and updates when it has enough of
+//! them. It owns its weights, moments, buffers and random stream, so agents are independent and
+//! [`for_each_agent`] runs each agent's whole update as one task. A [`Policy`] is what remains
+//! after training: one file with weights, schemas and provenance. [`LearnedPolicy`] serves it
+//! through `decide`.
 //!
-//! Layer 2: no I/O.
+//! A learner never steps an environment: the training loop passes observations and rewards. Runs
+//! on disk, metrics and checkpoint files belong to other crates. Layer 2: no I/O.
+//!
+//! A training loop on a vectorised environment:
+//!
+//! ```
+//! use homeostat_core::{AgentId, SeedTree};
+//! use homeostat_env::{Action, AutoresetMode, VecEnv, make};
+//! use homeostat_nn::Kernel;
+//! use homeostat_rl::{AgentContext, AlgorithmConfig, Outcome, Workspace, presets};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cartpole = || make("classic/cartpole-v1");
+//! let seeds = SeedTree::new(1);
+//! let context = AgentContext {
+//!     agent: AgentId::new(0),
+//!     spec: cartpole()?.spec().clone(),
+//!     seeds: seeds.child("agent"),
+//! };
+//! let mut learner = AlgorithmConfig::Ppo(presets::cartpole_ppo()).build(&context)?;
+//! let num_envs = learner.num_envs();
+//! let mut envs = VecEnv::new(cartpole, num_envs, AutoresetMode::SameStep, &seeds)?;
+//! let mut actions = vec![Action::Discrete(0); num_envs];
+//! let mut workspace = Workspace::new(Kernel::best());
+//! let mut updates = 0;
+//! for step in 0..128 {
+//!     learner.act(envs.obs(), &mut actions, &mut workspace)?;
+//!     let mut recorded = Ok(());
+//!     envs.step(&actions, |index, step| {
+//!         let outcome = Outcome {
+//!             reward: step.reward,
+//!             terminated: step.terminated,
+//!             truncated: step.truncated,
+//!             next_obs: step.final_obs,
+//!         };
+//!         if recorded.is_ok() {
+//!             recorded = learner.record(index, outcome, &mut workspace);
+//!         }
+//!     })?;
+//!     recorded?;
+//!     updates += usize::from(learner.learn(step as f64 / 128.0, &mut workspace)?.is_some());
+//! }
+//! assert_eq!(updates, 4, "one update after 32 steps in each environment");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod action_codec;

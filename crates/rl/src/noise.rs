@@ -22,7 +22,7 @@ pub enum NoiseConfig {
     },
 }
 
-/// The state of one lane's noise.
+/// The state of one environment's noise.
 #[derive(Debug, Clone)]
 pub(crate) struct Noise {
     config: NoiseConfig,

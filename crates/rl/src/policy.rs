@@ -1,5 +1,5 @@
-//! A trained policy: what to do for an observation, as one file that anything
-//! can load without a trainer and without a simulator.
+//! A trained policy: one file that maps observations to actions, without a trainer and without a
+//! simulator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const KIND: &str = "homeostat-policy/2";
 pub struct Provenance {
     /// The environment it was trained in.
     pub env: String,
-    /// The run, if it was one that is kept on disk.
+    /// The training run, if it has a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunProvenance>,
 }
@@ -28,13 +28,13 @@ pub struct Provenance {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunProvenance {
-    /// The seed that everything random followed from.
+    /// The root seed.
     pub seed: u64,
-    /// Steps of each agent that the run was given.
+    /// Steps of each agent.
     pub steps: u64,
-    /// Every setting that would make it another run: not the number of threads, for example.
+    /// Every setting that affects results; the number of threads, for example, does not.
     pub settings: BTreeMap<String, String>,
-    /// SHA-256 of settings, seed and steps: equal for equal runs.
+    /// SHA-256 of settings, seed and steps.
     pub hash: String,
 }
 
@@ -48,6 +48,32 @@ pub enum Sampling {
 }
 
 /// A policy that acts and no longer learns.
+///
+/// ```
+/// use homeostat_core::{AgentId, SeedTree, Stream};
+/// use homeostat_env::{Action, make};
+/// use homeostat_nn::Kernel;
+/// use homeostat_rl::{AgentContext, Algorithm, Policy, Sampling, Workspace};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let spec = make("classic/cartpole-v1")?.spec().clone();
+/// let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
+/// let learner = Algorithm::Ppo.default_config().build(&context)?;
+///
+/// let file: Vec<u8> = learner.policy().to_bytes();
+/// let policy = Policy::from_bytes(&file)?;
+/// assert_eq!(policy.env(), "classic/cartpole-v1");
+/// let names: Vec<&str> =
+///     policy.schema().features.features.iter().map(|feature| feature.name.as_str()).collect();
+/// assert_eq!(names, ["position", "velocity", "angle", "angular velocity"]);
+///
+/// let (mut rng, mut workspace) = (Stream::from_seed(1), Workspace::new(Kernel::best()));
+/// let mut action = Action::Discrete(0);
+/// policy.act(&[0.0; 4], Sampling::Greedy, &mut rng, &mut action, &mut workspace);
+/// assert!(policy.action().contains(&action));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Policy {
     facts: Facts,
@@ -182,8 +208,8 @@ impl Policy {
         &self.facts.algorithm
     }
 
-    /// Writes the action for one observation. `rng` is drawn from only by a
-    /// stochastic policy that is not greedy.
+    /// Writes the action for one observation. Only a stochastic policy with
+    /// [`Sampling::Stochastic`] draws from `rng`.
     pub fn act(
         &self,
         obs: &[f32],

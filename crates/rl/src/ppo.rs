@@ -22,18 +22,19 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PpoConfig {
-    /// Copies of the world that the agent plays at once.
+    /// Environments that the agent acts in at once.
     pub num_envs: usize,
-    /// Steps in each lane between two updates.
+    /// Steps in each environment between two updates.
     pub steps_per_update: usize,
     /// Passes over the steps of one update.
     pub epochs: usize,
-    /// Steps in one gradient. Deviation: what does not fill a last minibatch sits out
-    /// the epoch, since a few rows have no useful deviation; the next one shuffles anew.
+    /// Steps in one gradient. Deviation: steps that do not fill a last minibatch are skipped in
+    /// this epoch, because the standard deviation of a few rows is not useful; the next epoch
+    /// shuffles again.
     pub minibatch: usize,
     /// Widths of the hidden layers, of actor and critic alike.
     pub hidden: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation after each hidden layer.
     pub activation: Activation,
     /// Learning rate of the actor.
     pub actor_learning_rate: f32,
@@ -41,15 +42,15 @@ pub struct PpoConfig {
     pub critic_learning_rate: f32,
     /// How both learning rates and the clip range change over the budget.
     pub schedule: Schedule,
-    /// Adam's guard against division by zero.
+    /// Adam's epsilon.
     pub adam_epsilon: f32,
     /// Discount factor.
     pub gamma: f32,
     /// Decay of the advantage estimate.
     pub gae_lambda: f32,
-    /// How far the new policy's ratio may leave one.
+    /// Clip range of the probability ratio around one.
     pub clip: f32,
-    /// How far the new value may leave the old one; off by default.
+    /// Clip range of the new value around the old one; off by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_clip: Option<f32>,
     /// Weight of the entropy bonus.
@@ -62,19 +63,19 @@ pub struct PpoConfig {
     /// Ends the epochs of an update early once the policy has moved this far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_kl: Option<f32>,
-    /// Over what the advantages are brought to mean zero and deviation one.
+    /// The set over which advantages are normalised to mean zero and standard deviation one.
     pub normalise_advantages: AdvantageNormalisation,
-    /// Factor on every reward before it is learnt from.
+    /// Factor on every reward.
     pub reward_scale: f32,
 }
 
-/// Over what advantages are normalised.
+/// The set over which advantages are normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdvantageNormalisation {
-    /// Each minibatch by itself, as most libraries do.
+    /// Each minibatch, as most libraries do.
     Minibatch,
-    /// All steps of the update: steadier where minibatches are small.
+    /// All steps of the update: less noisy with small minibatches.
     Batch,
     /// Not at all.
     Never,
@@ -108,7 +109,7 @@ impl Default for PpoConfig {
 }
 
 impl PpoConfig {
-    /// Refuses settings outside their range.
+    /// An error for settings outside their range.
     pub fn validate(&self) -> Result<()> {
         count("ppo.num_envs", self.num_envs, MAX_ENVS)?;
         count("ppo.steps_per_update", self.steps_per_update, MAX_ROWS / self.num_envs)?;
@@ -145,12 +146,12 @@ pub struct Ppo {
     head: Head,
     actor: OptimizedNetwork,
     critic: OptimizedNetwork,
-    /// Numbers that the critic sees beyond the observation.
+    /// Numbers that the critic reads beyond the observation.
     critic_extra: usize,
-    /// Which lanes are played.
+    /// Which environments the agent acts in.
     open: Vec<bool>,
     rollout: Rollout,
-    /// Features of each lane's present state, for the value after the last step.
+    /// Features of each environment's present state, for the value after the last step.
     present: Vec<f32>,
     order: Vec<u32>,
     rng: Stream,
@@ -158,13 +159,13 @@ pub struct Ppo {
 }
 
 impl Ppo {
-    /// An agent with fresh weights.
+    /// An agent with new weights.
     pub fn new(config: &PpoConfig, context: &AgentContext) -> Result<Self> {
         Self::with_critic_extra(config, context, 0)
     }
 
-    /// An agent whose critic sees more than its actor: every observation that it is handed
-    /// has `extra` numbers behind those of the world.
+    /// An agent whose critic reads more than its actor (centralised training): every observation
+    /// has `extra` numbers after those of the environment.
     pub fn with_critic_extra(
         config: &PpoConfig,
         context: &AgentContext,
@@ -183,15 +184,15 @@ impl Ppo {
             &mut weights,
         )?;
         let adam = AdamConfig { epsilon: config.adam_epsilon, ..AdamConfig::default() };
-        let (lanes, steps) = (config.num_envs, config.steps_per_update);
+        let (envs, steps) = (config.num_envs, config.steps_per_update);
         Ok(Self {
             guard: Guard::new(context.agent),
             actor: OptimizedNetwork::new("actor", actor, adam),
             critic: OptimizedNetwork::new("critic", critic, adam),
             critic_extra: extra,
-            open: vec![true; lanes],
-            rollout: Rollout::new(lanes, steps, encoder.features() + extra, head.action_len()),
-            present: vec![0.0; lanes * (encoder.features() + extra)],
+            open: vec![true; envs],
+            rollout: Rollout::new(envs, steps, encoder.features() + extra, head.action_len()),
+            present: vec![0.0; envs * (encoder.features() + extra)],
             order: Vec::new(),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
@@ -202,7 +203,7 @@ impl Ppo {
         })
     }
 
-    /// Actor and critic, to be given weights from outside.
+    /// Actor and critic, mutable, to set their weights.
     pub fn networks_mut(&mut self) -> (&mut Network, &mut Network) {
         (&mut self.actor.network, &mut self.critic.network)
     }
@@ -212,34 +213,29 @@ impl Ppo {
         (&self.actor.network, &self.critic.network)
     }
 
-    /// Opens a lane to play in, at any time, and says which.
-    pub fn open_lane(&mut self) -> usize {
-        let is_free = |lane: &usize| !self.open[*lane] && self.rollout.is_empty(*lane);
+    /// Adds an environment to act in, at any time, and returns its index.
+    pub fn add_env(&mut self) -> usize {
+        let is_free = |env: &usize| !self.open[*env] && self.rollout.is_empty(*env);
         let free = (0..self.open.len()).find(is_free);
-        let lane = free.unwrap_or_else(|| {
+        let env = free.unwrap_or_else(|| {
             self.open.push(true);
             self.rollout.grow_to(self.open.len());
             self.present.resize(self.open.len() * self.feature_len(), 0.0);
             self.open.len() - 1
         });
-        self.open[lane] = true;
-        lane
+        self.open[env] = true;
+        env
     }
 
-    /// Plays no more in a lane. What was seen there is learnt from in the next update.
-    pub fn close_lane(&mut self, lane: usize) {
-        self.open[lane] = false;
+    /// Stops acting in an environment. The next update still uses the steps recorded there.
+    pub fn remove_env(&mut self, env: usize) {
+        self.open[env] = false;
     }
 
-    /// Whether [`Learner::learn`] would update now.
-    pub fn is_due(&self) -> bool {
-        self.rollout.is_due()
-    }
-
-    /// Chooses an action for each of these lanes, exploring; `obs` has one row for each.
+    /// Chooses an action for each of these environments, exploring; `obs` has one row for each.
     pub fn act_in(
         &mut self,
-        lanes: &[usize],
+        envs: &[usize],
         obs: &[f32],
         actions: &mut [Action],
         workspace: &mut Workspace,
@@ -247,7 +243,7 @@ impl Ppo {
         let Workspace {
             kernel, actor, critic, head, features, actor_features, actions: drawn, ..
         } = workspace;
-        let (count, action_len) = (lanes.len(), self.head.action_len());
+        let (count, action_len) = (envs.len(), self.head.action_len());
         self.guard.finite("observation", obs)?;
         let feature_len = self.feature_len();
         let width = self.context.spec.observation.len() + self.critic_extra;
@@ -263,18 +259,18 @@ impl Ppo {
         self.guard.finite("action", drawn)?;
         let values = self.critic.forward(*kernel, x, count, critic);
         self.guard.finite("value", values)?;
-        for (k, (lane, action)) in lanes.iter().zip(actions).enumerate() {
+        for (k, (env, action)) in envs.iter().zip(actions).enumerate() {
             let row = &drawn[k * action_len..][..action_len];
             self.codec.decode(row, action);
             let features = &x[k * feature_len..][..feature_len];
-            self.present[lane * feature_len..][..feature_len].copy_from_slice(features);
+            self.present[env * feature_len..][..feature_len].copy_from_slice(features);
             let (log_prob, value) = (head.log_prob[k], values[k]);
-            self.rollout.decide(*lane, Decided { features, action: row, log_prob, value });
+            self.rollout.decide(*env, Decided { features, action: row, log_prob, value });
         }
         Ok(())
     }
 
-    /// Numbers that the critic sees.
+    /// Numbers that the critic reads.
     fn feature_len(&self) -> usize {
         self.encoder.features() + self.critic_extra
     }
@@ -286,7 +282,7 @@ impl Ppo {
         extra.copy_from_slice(beyond);
     }
 
-    /// The part of each row that the actor sees.
+    /// The part of each row that the actor reads.
     fn seen_by_actor<'a>(&self, x: &'a [f32], buffer: &'a mut AlignedBuffer) -> &'a [f32] {
         if self.critic_extra == 0 {
             return x;
@@ -467,9 +463,9 @@ impl Ppo {
     /// Advantages and value targets of the rollout, and the order of its rows.
     fn estimate_advantages(&mut self, workspace: &mut Workspace) -> Result<()> {
         let PpoConfig { gamma, gae_lambda, normalise_advantages, .. } = self.config;
-        let lanes = self.open.len();
+        let envs = self.open.len();
         let after =
-            self.critic.forward(workspace.kernel, &self.present, lanes, &mut workspace.critic);
+            self.critic.forward(workspace.kernel, &self.present, envs, &mut workspace.critic);
         self.rollout.estimate_advantages(gamma, gae_lambda, after);
         self.order.clear();
         self.order.extend(self.rollout.rows());
@@ -486,7 +482,7 @@ impl Ppo {
 }
 
 impl Learner for Ppo {
-    fn lanes(&self) -> usize {
+    fn num_envs(&self) -> usize {
         self.open.len()
     }
 
@@ -496,27 +492,27 @@ impl Learner for Ppo {
         actions: &mut [Action],
         workspace: &mut Workspace,
     ) -> Result<()> {
-        let mut lanes = std::mem::take(&mut workspace.lanes);
-        lanes.clear();
-        lanes.extend(0..self.open.len());
-        let acted = self.act_in(&lanes, obs, actions, workspace);
-        workspace.lanes = lanes;
+        let mut envs = std::mem::take(&mut workspace.envs);
+        envs.clear();
+        envs.extend(0..self.open.len());
+        let acted = self.act_in(&envs, obs, actions, workspace);
+        workspace.envs = envs;
         acted
     }
 
     fn record(
         &mut self,
-        lane: usize,
+        env: usize,
         outcome: Outcome<'_>,
         workspace: &mut Workspace,
     ) -> Result<()> {
         let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
         let feature_len = self.feature_len();
         let mut present = std::mem::take(&mut self.present);
-        let row = &mut present[lane * feature_len..][..feature_len];
+        let row = &mut present[env * feature_len..][..feature_len];
         self.encode(outcome.next_obs, row);
         self.present = present;
-        let present = &self.present[lane * feature_len..][..feature_len];
+        let present = &self.present[env * feature_len..][..feature_len];
         let value_beyond = match (outcome.terminated, outcome.truncated) {
             (true, _) => Some(0.0),
             (false, true) => {
@@ -526,8 +522,12 @@ impl Learner for Ppo {
             }
             (false, false) => None,
         };
-        self.rollout.complete(lane, reward, value_beyond);
+        self.rollout.complete(env, reward, value_beyond);
         Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        self.rollout.is_due()
     }
 
     fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
@@ -570,7 +570,7 @@ impl Persist for Ppo {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
-        // Lanes may have been opened since the agent was made.
+        // Environments may have been added since the agent was made.
         self.open = from.any_u64s(&format!("{name}/open"))?.iter().map(|flag| *flag != 0).collect();
         self.rollout.grow_to(self.open.len());
         self.present.resize(self.open.len() * self.feature_len(), 0.0);

@@ -1,4 +1,4 @@
-//! Tabular Q-learning (Watkins, 1989), for worlds with few states.
+//! Tabular Q-learning (Watkins, 1989), for environments with few states.
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::{Action, Space};
@@ -14,19 +14,19 @@ use crate::{AgentContext, Error, Learned, Learner, Outcome, Policy, Result, Work
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QLearningConfig {
-    /// Copies of the world that the agent plays at once.
+    /// Environments that the agent acts in at once.
     pub num_envs: usize,
-    /// Part of the error that one step corrects.
+    /// Learning rate: the fraction of the error that one step corrects.
     pub learning_rate: f32,
-    /// Discount factor; one is allowed, since tables serve worlds that end.
+    /// Discount factor; one is allowed, because tables are for environments that terminate.
     pub gamma: f32,
     /// Probability of a random action at the start.
     pub epsilon_start: f32,
     /// Probability of a random action after the decay.
     pub epsilon_end: f32,
-    /// Steps over which it decays in a straight line.
+    /// Steps over which it decays linearly.
     pub epsilon_decay_steps: u64,
-    /// Value of everything not yet tried. High values explore by themselves.
+    /// Initial values. Optimistic values encourage exploration.
     pub initial_value: f32,
 }
 
@@ -45,7 +45,7 @@ impl Default for QLearningConfig {
 }
 
 impl QLearningConfig {
-    /// Refuses settings outside their range.
+    /// An error for settings outside their range.
     pub fn validate(&self) -> Result<()> {
         count("q-learning.num_envs", self.num_envs, MAX_ENVS)?;
         unit("q-learning.learning_rate", self.learning_rate)?;
@@ -75,7 +75,7 @@ pub struct QLearning {
     choices: usize,
     /// Values of the choices, state after state.
     table: Vec<f32>,
-    /// State and choice of each lane's step that is being played.
+    /// State and choice of each environment's step that is being played.
     pending: Vec<(usize, usize)>,
     /// Sum and number of the errors since the last report.
     errors: (f64, u64),
@@ -87,7 +87,7 @@ pub struct QLearning {
 const REPORT_EVERY: u64 = 1_000;
 
 impl QLearning {
-    /// An agent that has tried nothing yet.
+    /// An agent with initial values.
     pub fn new(config: &QLearningConfig, context: &AgentContext) -> Result<Self> {
         config.validate()?;
         let (Space::Discrete(states), Space::Discrete(choices)) =
@@ -131,25 +131,25 @@ impl QLearning {
 }
 
 impl Learner for QLearning {
-    fn lanes(&self) -> usize {
+    fn num_envs(&self) -> usize {
         self.config.num_envs
     }
 
     fn act(&mut self, obs: &[f32], actions: &mut [Action], _: &mut Workspace) -> Result<()> {
         self.guard.finite("observation", obs)?;
         let epsilon = self.config.epsilon(self.guard.step);
-        for lane in 0..self.config.num_envs {
+        for env in 0..self.config.num_envs {
             let is_random = self.rng.uniform() < epsilon;
-            let (state, values) = self.values(obs[lane]);
+            let (state, values) = self.values(obs[env]);
             self.guard.finite("q values", values)?;
             let choice = if is_random { self.rng.below(self.choices) } else { argmax(values) };
-            self.pending[lane] = (state, choice);
-            actions[lane] = Action::Discrete(choice);
+            self.pending[env] = (state, choice);
+            actions[env] = Action::Discrete(choice);
         }
         Ok(())
     }
 
-    fn record(&mut self, lane: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
+    fn record(&mut self, env: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
         let reward = self.guard.take_in(&outcome, 1.0)?;
         let beyond = if outcome.terminated {
             0.0
@@ -158,7 +158,7 @@ impl Learner for QLearning {
             self.guard.finite("q values", values)?;
             values[argmax(values)]
         };
-        let (state, choice) = self.pending[lane];
+        let (state, choice) = self.pending[env];
         let cell = &mut self.table[state * self.choices + choice];
         let error = self.guard.number("q error", reward + self.config.gamma * beyond - *cell)?;
         *cell += self.config.learning_rate * error;
@@ -167,7 +167,7 @@ impl Learner for QLearning {
         Ok(())
     }
 
-    /// The table learns with every step; this only reports now and then.
+    /// The table is updated with every step; this only reports.
     fn learn(&mut self, _: f64, _: &mut Workspace) -> Result<Option<Learned>> {
         if self.errors.1 < REPORT_EVERY {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! REINFORCE (Williams, 1992) with a learnt baseline: play whole episodes, then
-//! move the policy along `return - baseline`.
+//! REINFORCE (Williams, 1992) with a learned baseline: whole episodes, then one policy-gradient
+//! step with the advantage `return - baseline`.
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
@@ -23,7 +23,7 @@ pub struct ReinforceConfig {
     pub baseline_steps: usize,
     /// Widths of the hidden layers, of policy and baseline alike.
     pub hidden: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation after each hidden layer.
     pub activation: Activation,
     /// Learning rate of the policy.
     pub policy_learning_rate: f32,
@@ -33,12 +33,12 @@ pub struct ReinforceConfig {
     pub gamma: f32,
     /// Weight of the entropy bonus.
     pub entropy_coefficient: f32,
-    /// Whether `return - baseline` is brought to mean zero and deviation one.
+    /// Whether `return - baseline` is normalised to mean zero and standard deviation one.
     pub normalise_advantages: bool,
     /// Largest norm of each gradient; off if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_grad_norm: Option<f32>,
-    /// Factor on every reward before it is learnt from.
+    /// Factor on every reward.
     pub reward_scale: f32,
 }
 
@@ -61,7 +61,7 @@ impl Default for ReinforceConfig {
 }
 
 impl ReinforceConfig {
-    /// Refuses settings outside their range.
+    /// An error for settings outside their range.
     pub fn validate(&self) -> Result<()> {
         at_least_one("reinforce.episodes_per_update", self.episodes_per_update)?;
         at_least_one("reinforce.baseline_steps", self.baseline_steps)?;
@@ -77,7 +77,7 @@ impl ReinforceConfig {
     }
 }
 
-/// One REINFORCE agent. It plays one lane: an episode begun under an old policy
+/// One REINFORCE agent. It plays one environment: an episode begun under an old policy
 /// must not be finished under a new one.
 pub struct Reinforce {
     config: ReinforceConfig,
@@ -104,7 +104,7 @@ struct Episodes {
 }
 
 impl Reinforce {
-    /// An agent with fresh weights.
+    /// An agent with new weights.
     pub fn new(config: &ReinforceConfig, context: &AgentContext) -> Result<Self> {
         config.validate()?;
         let encoder = Encoder::new(&context.spec.observation);
@@ -228,7 +228,7 @@ impl Episodes {
 }
 
 impl Learner for Reinforce {
-    fn lanes(&self) -> usize {
+    fn num_envs(&self) -> usize {
         1
     }
 

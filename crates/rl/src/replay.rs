@@ -1,9 +1,9 @@
-//! What an off-policy agent remembers: the last `capacity` transitions.
+//! The replay buffer of an off-policy agent: the last `capacity` transitions.
 
 use homeostat_core::{Persist, Snapshot, Stream};
 
-/// A ring of transitions. Only `terminated` cuts the value beyond a step; a
-/// truncated one is remembered like any other, with its true next state.
+/// A ring of transitions. Only `terminated` sets the value of the next state to zero; a truncated
+/// transition is stored like any other, with its true next state.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
     capacity: usize,
@@ -99,8 +99,8 @@ impl Persist for Replay {
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         let ring = from.u64s(&format!("{name}/ring"), 2)?;
         let (next, len) = (ring[0] as usize, ring[1] as usize);
-        // A ring that has come round cannot go on in a larger one: its oldest
-        // transition lies in the middle.
+        // A ring that has wrapped around cannot continue in a larger one: its oldest transition
+        // lies in the middle.
         let is_growing = len < self.capacity && next == len;
         let is_full = len == self.capacity && next < self.capacity;
         if !is_growing && !is_full {

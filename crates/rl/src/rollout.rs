@@ -1,9 +1,9 @@
-//! What an on-policy agent has seen since its last update, lane by lane. Lanes usually fill
-//! together; one that was opened late or closed early has fewer steps.
+//! The rollout of an on-policy agent since its last update. Environments usually fill
+//! together; one that was added late or removed early has fewer steps.
 
 use homeostat_core::{Persist, Snapshot};
 
-/// Steps to learn from, with everything the losses need.
+/// Steps with everything that the losses need.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Encoded observations, row after row.
@@ -12,21 +12,21 @@ pub struct Batch {
     pub actions: Vec<f32>,
     /// Log-probability of each action when it was taken.
     pub log_prob: Vec<f32>,
-    /// The critic's value of each state when it was seen.
+    /// The critic's value of each state when the action was taken.
     pub value: Vec<f32>,
     /// Advantage of each action.
     pub advantage: Vec<f32>,
-    /// What the critic should say of each state.
+    /// Target of the critic for each state.
     pub target: Vec<f32>,
 }
 
-/// Up to a fixed number of steps in each lane, as they are played.
+/// Up to a fixed number of steps in each environment, as they are played.
 #[derive(Debug, Clone)]
 pub(crate) struct Rollout {
     steps: usize,
     feature_len: usize,
     action_len: usize,
-    /// Steps of each lane.
+    /// Steps of each environment.
     filled: Vec<usize>,
     pub(crate) batch: Batch,
     reward: Vec<f32>,
@@ -35,7 +35,7 @@ pub(crate) struct Rollout {
     value_beyond: Vec<f32>,
 }
 
-/// What is known before the step is played.
+/// What is known before the environment steps.
 pub(crate) struct Decided<'a> {
     pub(crate) features: &'a [f32],
     pub(crate) action: &'a [f32],
@@ -44,7 +44,7 @@ pub(crate) struct Decided<'a> {
 }
 
 impl Rollout {
-    pub(crate) fn new(lanes: usize, steps: usize, feature_len: usize, action_len: usize) -> Self {
+    pub(crate) fn new(envs: usize, steps: usize, feature_len: usize, action_len: usize) -> Self {
         let mut this = Self {
             steps,
             feature_len,
@@ -54,13 +54,13 @@ impl Rollout {
             reward: Vec::new(),
             value_beyond: Vec::new(),
         };
-        this.grow_to(lanes);
+        this.grow_to(envs);
         this
     }
 
-    /// Makes room for this many lanes. Lanes follow one another, so what is there stays.
-    pub(crate) fn grow_to(&mut self, lanes: usize) {
-        let rows = lanes * self.steps;
+    /// Makes room for this many environments. Environments follow one another, so what is there stays.
+    pub(crate) fn grow_to(&mut self, envs: usize) {
+        let rows = envs * self.steps;
         let Batch { features, actions, log_prob, value, advantage, target } = &mut self.batch;
         features.resize(rows * self.feature_len, 0.0);
         actions.resize(rows * self.action_len, 0.0);
@@ -68,24 +68,24 @@ impl Rollout {
             column.resize(rows, 0.0);
         }
         self.value_beyond.resize(rows, f32::NAN);
-        self.filled.resize(lanes, 0);
+        self.filled.resize(envs, 0);
     }
 
-    /// Whether a lane has no room for another step.
+    /// Whether an environment has no room for another step.
     pub(crate) fn is_due(&self) -> bool {
         self.filled.contains(&self.steps)
     }
 
-    /// Whether a lane has no steps.
-    pub(crate) fn is_empty(&self, lane: usize) -> bool {
-        self.filled[lane] == 0
+    /// Whether an environment has no steps.
+    pub(crate) fn is_empty(&self, env: usize) -> bool {
+        self.filled[env] == 0
     }
 
     /// The rows that hold steps.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> + Clone {
-        let lanes = self.filled.iter().enumerate();
-        lanes.flat_map(|(lane, filled)| {
-            (lane * self.steps..lane * self.steps + filled).map(|row| row as u32)
+        let envs = self.filled.iter().enumerate();
+        envs.flat_map(|(env, filled)| {
+            (env * self.steps..env * self.steps + filled).map(|row| row as u32)
         })
     }
 
@@ -93,8 +93,8 @@ impl Rollout {
         self.filled.fill(0);
     }
 
-    pub(crate) fn decide(&mut self, lane: usize, decided: Decided<'_>) {
-        let row = lane * self.steps + self.filled[lane];
+    pub(crate) fn decide(&mut self, env: usize, decided: Decided<'_>) {
+        let row = env * self.steps + self.filled[env];
         let Batch { features, actions, log_prob, value, .. } = &mut self.batch;
         features[row * self.feature_len..][..self.feature_len].copy_from_slice(decided.features);
         actions[row * self.action_len..][..self.action_len].copy_from_slice(decided.action);
@@ -102,26 +102,26 @@ impl Rollout {
         value[row] = decided.value;
     }
 
-    /// Completes the step last decided in `lane`. `value_beyond` is given where the
+    /// Completes the step last decided in `env`. `value_beyond` is given where the
     /// episode ended.
-    pub(crate) fn complete(&mut self, lane: usize, reward: f32, value_beyond: Option<f32>) {
-        let row = lane * self.steps + self.filled[lane];
+    pub(crate) fn complete(&mut self, env: usize, reward: f32, value_beyond: Option<f32>) {
+        let row = env * self.steps + self.filled[env];
         self.reward[row] = reward;
         self.value_beyond[row] = value_beyond.unwrap_or(f32::NAN);
-        self.filled[lane] += 1;
+        self.filled[env] += 1;
     }
 
     /// Generalised advantage estimation. `value_after` is the critic's value of
-    /// each lane's state after the last step.
+    /// each environment's state after the last step.
     ///
     /// `advantage[t] = delta[t] + gamma lambda advantage[t+1]` inside an episode,
     /// `delta[t] = reward[t] + gamma value[t+1] - value[t]`.
     pub(crate) fn estimate_advantages(&mut self, gamma: f32, lambda: f32, value_after: &[f32]) {
         let Batch { value, advantage, target, .. } = &mut self.batch;
-        for (lane, (value_after, filled)) in value_after.iter().zip(&self.filled).enumerate() {
+        for (env, (value_after, filled)) in value_after.iter().zip(&self.filled).enumerate() {
             let mut value_next = *value_after;
             let mut advantage_next = 0.0;
-            let first = lane * self.steps;
+            let first = env * self.steps;
             for row in (first..first + filled).rev() {
                 if !self.value_beyond[row].is_nan() {
                     value_next = self.value_beyond[row];
@@ -159,7 +159,7 @@ impl Persist for Rollout {
         if let Some(most) = filled.iter().find(|filled| **filled > self.steps as u64) {
             return Err(homeostat_core::Error::SnapshotMismatch {
                 name: format!("{name}/filled"),
-                found: format!("{most} steps of a lane"),
+                found: format!("{most} steps of an environment"),
                 expected: format!("at most {}", self.steps),
             });
         }
@@ -178,7 +178,7 @@ impl Persist for Rollout {
 mod tests {
     use super::*;
 
-    /// One lane whose steps have the given reward, value and value beyond an end.
+    /// One environment whose steps have the given reward, value and value beyond an end.
     fn advantages(
         steps: &[(f32, f32, Option<f32>)],
         gamma: f32,
@@ -208,10 +208,10 @@ mod tests {
     #[test]
     fn a_lane_with_fewer_steps_is_learnt_from_as_far_as_it_goes() {
         let mut rollout = Rollout::new(1, 2, 1, 1);
-        let step = |rollout: &mut Rollout, lane, value, reward| {
+        let step = |rollout: &mut Rollout, env, value, reward| {
             let decided = Decided { features: &[0.0], action: &[0.0], log_prob: 0.0, value };
-            rollout.decide(lane, decided);
-            rollout.complete(lane, reward, None);
+            rollout.decide(env, decided);
+            rollout.complete(env, reward, None);
         };
         step(&mut rollout, 0, 2.0, 1.0);
         rollout.grow_to(2);
@@ -229,7 +229,10 @@ mod tests {
         rollout.save("r", &mut snapshot);
         snapshot.put_u64("r/filled", [3, 4]);
         let error = rollout.load("r", &snapshot).unwrap_err().to_string();
-        assert_eq!(error, "snapshot array `r/filled` is 4 steps of a lane, expected at most 3");
+        assert_eq!(
+            error,
+            "snapshot array `r/filled` is 4 steps of an environment, expected at most 3"
+        );
     }
 
     #[test]

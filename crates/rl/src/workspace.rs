@@ -2,8 +2,7 @@
 
 use homeostat_nn::{AlignedBuffer, HeadScratch, Kernel, Tape};
 
-/// Buffers that an update needs and nobody needs afterwards. They grow to the
-/// largest batch and then allocate no more.
+/// Scratch buffers of an update. They grow to the largest batch and then allocate no more.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     pub(crate) kernel: Kernel,
@@ -14,7 +13,7 @@ pub struct Workspace {
     pub(crate) features: AlignedBuffer,
     pub(crate) actor_features: AlignedBuffer,
     pub(crate) next_features: AlignedBuffer,
-    pub(crate) lanes: Vec<usize>,
+    pub(crate) envs: Vec<usize>,
     pub(crate) actions: AlignedBuffer,
     pub(crate) rows: Vec<RowScalars>,
     pub(crate) per_row: Vec<f32>,
@@ -45,7 +44,7 @@ impl Workspace {
             features: AlignedBuffer::default(),
             actor_features: AlignedBuffer::default(),
             next_features: AlignedBuffer::default(),
-            lanes: Vec::new(),
+            envs: Vec::new(),
             actions: AlignedBuffer::default(),
             rows: Vec::new(),
             per_row: Vec::new(),

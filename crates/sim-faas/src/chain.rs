@@ -91,7 +91,7 @@ impl ChainGraph {
     }
 
     /// The stages that follow a stage.
-    pub fn successors(&self, place: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn successors(&self, place: usize) -> impl Iterator<Item = usize> {
         places(self.stages[place].after)
     }
 
@@ -138,7 +138,7 @@ impl ChainGraph {
         let stuck =
             self.in_order().into_iter().fold(self.all(), |left, place| left & !(1 << place));
         let mut way = vec![places(stuck).next()?];
-        // Whoever is stuck waits for somebody who is: backwards, a stage comes twice in the end.
+        // A stage that is not ordered waits for another such stage: going backwards, a stage repeats.
         loop {
             let last = way[way.len() - 1];
             let before = places(self.stages[last].before & stuck).next();

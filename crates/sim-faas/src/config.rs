@@ -15,11 +15,11 @@ use crate::{Error, Result};
 pub struct PlatformConfig {
     /// The nodes that run containers.
     pub nodes: Vec<NodeConfig>,
-    /// What crowding costs.
+    /// What contention costs.
     pub contention: Contention,
     /// How long operations take.
     pub timings: Timings,
-    /// A request that has waited this long is given up by its client.
+    /// The client of a request gives it up after it has waited this long.
     pub timeout: SimDuration,
     /// Requests that a container serves at once.
     pub slots: u32,
@@ -143,7 +143,7 @@ impl PlatformConfig {
     }
 }
 
-/// Who decides how many containers a function has.
+/// What decides how many containers a function has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
     /// A controller, through [`crate::Platform::apply`].
@@ -158,7 +158,7 @@ pub enum Scaling {
     },
 }
 
-/// A function to be added to a platform.
+/// A function to add to a platform.
 #[derive(Debug, Clone)]
 pub struct FunctionSetup {
     /// What it needs.
@@ -169,7 +169,7 @@ pub struct FunctionSetup {
     pub isolated_latency: SimDuration,
     /// What it is given at first; its containers are there from the start.
     pub allocation: Allocation,
-    /// Who decides on its containers.
+    /// What decides how many containers it has.
     pub scaling: Scaling,
     /// Its requests; none, if they are sent one by one.
     pub arrivals: Option<Source>,

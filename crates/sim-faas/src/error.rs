@@ -2,10 +2,10 @@
 
 use homeostat_core::{Bytes, SimDuration};
 
-/// A platform that cannot be built, or a wish that it cannot grant. None of these changes it.
+/// A platform that cannot be built, or a request that it refuses. A refusal changes nothing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// Nothing to run on.
+    /// A cluster without nodes.
     #[error("the cluster has no nodes: give it at least one")]
     NoNodes,
     /// A number outside its range.
@@ -24,30 +24,32 @@ pub enum Error {
          lower its memory limit or enlarge a node"
     )]
     LargerThanAnyNode {
-        /// Whose container.
+        /// The function of the container.
         function: String,
         /// Its memory limit.
         needed: Bytes,
         /// Memory of the largest node.
         largest: Bytes,
     },
-    /// An objective that nobody could keep.
+    /// An SLO that is shorter than the mean service time.
     #[error(
-        "the objective of {function}, {threshold}, is below its mean service time of {service}: \
+        "the SLO threshold of {function}, {threshold}, is below its mean service time of {service}: \
          raise faas.objective_over_isolated"
     )]
     ObjectiveBelowService {
-        /// Whose.
+        /// The function.
         function: String,
         /// The objective.
         threshold: SimDuration,
         /// CPU and I/O time of a request.
         service: SimDuration,
     },
-    /// No room now.
-    #[error("{function} asks for {asked} on nodes that have {free} left")]
+    /// The nodes have too little free memory now.
+    #[error(
+        "{function} requests {asked}, but the nodes have {free} left: request less, or add nodes"
+    )]
     NoRoom {
-        /// Who asks.
+        /// The function that asks.
         function: String,
         /// What is asked for.
         asked: String,
@@ -60,7 +62,7 @@ pub enum Error {
         /// The number.
         number: usize,
     },
-    /// A node that is not there.
+    /// A node number that the cluster does not have.
     #[error("there is no node number {number}: the cluster has {nodes}")]
     NoSuchNode {
         /// The number.
@@ -68,7 +70,7 @@ pub enum Error {
         /// How many there are.
         nodes: usize,
     },
-    /// A graph that no request could follow to its end.
+    /// A graph through which a request cannot reach the end.
     #[error("chain \"{chain}\": {reason}")]
     Chain {
         /// The chain as written.

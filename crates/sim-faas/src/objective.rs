@@ -21,11 +21,11 @@ const PERCENTILE: Fraction = Fraction::from_percent(99);
 const REQUESTS: u64 = 20_000;
 
 /// CPU demand of the profiling load in cores, or a tenth of all cores where that is less, and
-/// containers that serve it: enough that next to nobody waits.
+/// containers that serve it: enough that almost no request waits.
 const DEMAND: f64 = 1.0;
 const CONTAINERS: u32 = 16;
 
-/// What a function or a chain is held to.
+/// The SLO of a function or a chain, and the latency it follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Objective {
     /// The objective.
@@ -37,7 +37,7 @@ pub struct Objective {
 impl Objective {
     /// Profiles a function alone on an empty platform of this kind, with containers to spare,
     /// and allows it `relaxation` times as long. Refuses an objective that is shorter than the
-    /// mean service: nobody could keep it.
+    /// mean service time: it would always be violated.
     pub fn profile(
         profile: &FunctionProfile,
         config: &PlatformConfig,

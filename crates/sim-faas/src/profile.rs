@@ -3,7 +3,7 @@
 use homeostat_core::{Bytes, Fraction, SimDuration, Stream};
 use homeostat_decide::ServiceTime;
 
-/// What a function leans on most; crowding costs each kind differently.
+/// The resource that a function uses most; contention costs each category differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     /// Arithmetic on little data.
@@ -36,7 +36,7 @@ impl Category {
 pub struct FunctionProfile {
     /// Its name.
     pub name: String,
-    /// What it leans on most.
+    /// The resource that it uses most.
     pub category: Category,
     /// Mean CPU time of a request.
     pub cpu: SimDuration,

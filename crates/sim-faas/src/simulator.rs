@@ -1,4 +1,4 @@
-//! The platform as the workbench finds it: one value with its environments and settings.
+//! The value that this crate exports: environments, settings and plants of the platform.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use homeostat_env::{
 };
 use toml::Table;
 
-use crate::world::{CHAIN, is_shared, make, make_multi_agent, specs};
+use crate::environments::{CHAIN, is_shared, make, make_multi_agent, specs};
 use crate::{Error, FaasConfig, FaasPlan, Result};
 
 /// The serverless platform.

@@ -1,27 +1,30 @@
-//! The coordinator of Section 4.7.2: who is in the team, what each of them did last, and what
-//! the others look like to each.
+//! The coordinator: it hosts the shared platform, gives agents seats on it, and plays a step when
+//! every agent has acted or a deadline has passed (Section 4.7.2 of the dissertation).
 //!
-//! It has no clock and no network: whoever runs it calls [`Coordinator::advance`] with the time
-//! and hands over the messages. One agent's silence, lies or repetitions change its own record
-//! and nobody else's.
+//! It has no clock and no network: its caller calls [`Coordinator::advance`] with the time and
+//! hands over the messages. A crashed, slow or malicious agent changes its own record and what its
+//! own function does, nothing else.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use homeostat_decide::{Features, ScalingAction};
+use homeostat_core::AgentId;
+use homeostat_env::{Action, MultiAgentEnv, Task};
 
 use crate::coordination::{
-    AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Result, Session,
-    Transition,
+    AgentName, CoordinationError, Member, Membership, Registration, Result, SeatObservation,
+    Session, StepOutcome,
 };
 use crate::guarded_clock::GuardedClock;
-use crate::{Contribution, Error, Refusal, RefusalCounts, RefusalKind, VirtualAgent};
+use crate::{Error, Refusal, RefusalCounts, RefusalKind};
 
 mod persist;
+mod platform;
 mod record;
 mod standing;
 
-use record::{Part, Record};
+use platform::Platform;
+use record::Record;
 pub use standing::{AgentStanding, Standing};
 
 /// Settings of a coordinator.
@@ -29,13 +32,17 @@ pub use standing::{AgentStanding, Standing};
 pub struct CoordinatorConfig {
     /// How often each agent should be heard from.
     pub heartbeat: Duration,
-    /// After how long a silence an agent leaves the global state.
+    /// After how long a silence a step no longer waits for an agent, and another may have its seat.
     pub timeout: Duration,
+    /// How long a step waits for the others once the first agent has acted.
+    pub step_deadline: Duration,
+    /// The least time from one step of the platform to the next.
+    pub pace: Duration,
     /// Agents to remember at most, silent ones included.
-    pub most_agents: usize,
-    /// Rewards further from zero are not believed. Those of the serverless worlds lie within 2.
-    pub most_reward: f64,
-    /// A number larger than that of any earlier life of this coordinator. One that is restored
+    pub max_agents: usize,
+    /// Everything random on the platform follows from it.
+    pub seed: u64,
+    /// A number larger than that of any earlier start of this coordinator. One that is restored
     /// from a checkpoint sees to it by itself.
     pub life: u64,
 }
@@ -45,63 +52,65 @@ impl Default for CoordinatorConfig {
         Self {
             heartbeat: Duration::from_secs(1),
             timeout: Duration::from_secs(3),
-            most_agents: 10_000,
-            most_reward: 10.0,
+            step_deadline: Duration::from_secs(1),
+            pace: Duration::ZERO,
+            max_agents: 10_000,
+            seed: 0,
             life: 1,
         }
     }
 }
 
 impl CoordinatorConfig {
-    /// A coordinator that knows nobody yet.
-    pub fn build(self) -> Result<Coordinator, Error> {
+    /// A coordinator without agents, which hosts this environment with these tasks.
+    pub fn build(self, env: Box<dyn MultiAgentEnv>, tasks: &[Task]) -> Result<Coordinator, Error> {
         let refuse =
             |setting, need: String, value: String| Err(Error::Setting { setting, need, value });
-        let Self { heartbeat, timeout, most_agents, most_reward, .. } = self;
+        let Self { heartbeat, timeout, step_deadline, pace, max_agents, seed, .. } = self;
         if heartbeat < Duration::from_millis(1) || heartbeat > Duration::from_secs(3600) {
             let need = "from 1ms to 1h".to_owned();
             return refuse("heartbeat", need, format!("{heartbeat:?}"));
         }
-        // A jump of the clock counts as one heartbeat: whoever was heard a heartbeat ago must
-        // survive it.
+        // A jump of the clock counts as one heartbeat: an agent that was heard a heartbeat ago
+        // must survive it.
         if timeout < 2 * heartbeat || timeout > Duration::from_secs(86_400) {
             let need = format!("from two heartbeats ({:?}) to a day", 2 * heartbeat);
             return refuse("timeout", need, format!("{timeout:?}"));
         }
-        if !(1..=1_000_000).contains(&most_agents) {
-            return refuse("most_agents", "from 1 to 1000000".to_owned(), most_agents.to_string());
+        if step_deadline < Duration::from_millis(1) || step_deadline > MAX_STEP_WAIT {
+            let need = format!("from 1ms to {MAX_STEP_WAIT:?}");
+            return refuse("step_deadline", need, format!("{step_deadline:?}"));
         }
-        if !(most_reward > 0.0 && most_reward <= MAX_REWARD) {
-            let need = format!("above 0, up to {MAX_REWARD}");
-            return refuse("most_reward", need, most_reward.to_string());
+        if pace > MAX_STEP_WAIT {
+            return refuse("pace", format!("at most {MAX_STEP_WAIT:?}"), format!("{pace:?}"));
         }
-        Ok(Coordinator::new(self))
+        if !(1..=1_000_000).contains(&max_agents) {
+            return refuse("max_agents", "from 1 to 1000000".to_owned(), max_agents.to_string());
+        }
+        let platform = Platform::new(env, tasks, seed)?;
+        Ok(Coordinator::new(self, platform))
     }
 }
 
-/// The most that rewards may be allowed to be: as integers, a million of them still fit.
-const MAX_REWARD: f64 = 1e6;
+/// An agent waits for its answer on an open connection: not for hours.
+const MAX_STEP_WAIT: Duration = Duration::from_secs(600);
 
-/// Steps that an agent may have made unheard. A year of them at one a second is not a lie.
-const MAX_GAP: u64 = 1 << 25;
-
-/// Events that wait for somebody to look at them; beyond, the oldest go.
+/// Events that are kept until they are taken; beyond, the oldest go.
 const MAX_EVENTS: usize = 4096;
 
 /// A coordinator.
-#[derive(Debug, Clone)]
 pub struct Coordinator {
     config: CoordinatorConfig,
     clock: GuardedClock,
-    /// Nobody can time out before: at the last look, this was the first who could, and whoever
-    /// was heard since comes later.
+    /// No agent can time out before.
     next_check: Duration,
     sessions_given: u64,
     records: BTreeMap<AgentName, Record>,
-    /// The living members that have observed something.
-    team: VirtualAgent,
-    /// Sum of their last rewards, in [`record::REWARD_ONE`] units.
-    rewards: i128,
+    platform: Platform,
+    /// When the last step was played.
+    stepped_at: Duration,
+    /// When the first agent acted in the step that comes next.
+    first_action: Option<Duration>,
     accepted: u64,
     missed: u64,
     refusals: RefusalCounts,
@@ -121,7 +130,7 @@ pub enum CoordinatorEvent {
         /// Whether the name was known from an earlier life.
         is_rejoin: bool,
     },
-    /// A silent agent left the global state.
+    /// An agent fell silent: steps no longer wait for it.
     TimedOut {
         /// Who.
         name: AgentName,
@@ -153,14 +162,15 @@ pub enum CoordinatorEvent {
 }
 
 impl Coordinator {
-    fn new(config: CoordinatorConfig) -> Self {
+    fn new(config: CoordinatorConfig, platform: Platform) -> Self {
         Self {
             clock: GuardedClock::new(config.heartbeat),
             next_check: Duration::ZERO,
             sessions_given: 0,
             records: BTreeMap::new(),
-            team: VirtualAgent::default(),
-            rewards: 0,
+            platform,
+            stepped_at: Duration::ZERO,
+            first_action: None,
             accepted: 0,
             missed: 0,
             refusals: RefusalCounts::default(),
@@ -175,23 +185,38 @@ impl Coordinator {
         &self.config
     }
 
-    /// Takes a reading of the caller's clock, counted from any moment, and lets go of whoever
-    /// has been silent for too long. To be called before every message, and at least once per
-    /// heartbeat: a longer step counts as one heartbeat, and a step back as none.
+    /// The longest time until an action is answered.
+    pub fn step_wait(&self) -> Duration {
+        self.config.pace + self.config.step_deadline
+    }
+
+    /// Takes a reading of the caller's clock, counted from any moment; marks agents that have been
+    /// silent for too long, and plays the step that is due. To be called before every message, and
+    /// at least once per heartbeat: a longer step counts as one heartbeat, and a step back as none.
     pub fn advance(&mut self, reading: Duration) {
         self.clock.read(reading);
         let now = self.clock.now();
-        if now < self.next_check {
-            return;
+        if now >= self.next_check {
+            self.mark_silent(now);
         }
+        self.play_if_due();
+    }
+
+    fn mark_silent(&mut self, now: Duration) {
         let mut next_check = now + self.config.timeout;
         let mut timed_out = Vec::new();
-        for (name, record) in &self.records {
+        for (name, record) in &mut self.records {
             if record.is_silent {
                 continue;
             }
+            // An agent that waits for its answer cannot say anything else meanwhile.
+            if record.action.is_some() {
+                record.last_heard = now;
+            }
             let ends = record.last_heard + self.config.timeout;
             if ends < now {
+                record.is_silent = true;
+                record.timeouts += 1;
                 timed_out.push(name.clone());
             } else {
                 next_check = next_check.min(ends);
@@ -199,13 +224,46 @@ impl Coordinator {
         }
         self.next_check = next_check;
         for name in timed_out {
-            let record = self.records.get_mut(&name).expect("found above");
-            record.is_silent = true;
-            record.timeouts += 1;
-            let part = record.part.take();
-            self.drop_part(part);
             self.tell(CoordinatorEvent::TimedOut { name });
         }
+    }
+
+    /// Plays a step if every living agent with a seat has acted, or the deadline has passed since
+    /// the first of them did. A seat without an action holds. A platform on which no agent acts
+    /// stands still.
+    fn play_if_due(&mut self) {
+        let (Some(first), None) = (self.first_action, &self.platform.failure) else { return };
+        let now = self.clock.now();
+        let mut members = self.records.values().filter(|record| record.is_member());
+        let is_complete = members.all(|record| record.action.is_some());
+        let is_due = is_complete || now >= first + self.config.step_deadline;
+        if !is_due || now < self.stepped_at + self.config.pace {
+            return;
+        }
+        let step = self.platform.step;
+        let mut actions: Vec<(AgentId, Action)> = Vec::new();
+        for record in self.records.values_mut() {
+            let Some(seat) = record.seat else { continue };
+            match record.action.take() {
+                Some(action) => {
+                    record.accepted += 1;
+                    self.accepted += 1;
+                    record.acted_in = Some(step);
+                    actions.push((seat, action));
+                }
+                None => {
+                    record.missed += 1;
+                    self.missed += 1;
+                }
+            }
+        }
+        self.platform.play(actions.into_iter());
+        (self.stepped_at, self.first_action) = (now, None);
+    }
+
+    /// Why the platform can play no further step, if it cannot.
+    pub fn failure(&self) -> Option<&Error> {
+        self.platform.failure.as_ref()
     }
 
     /// What has happened since the last call.
@@ -218,13 +276,13 @@ impl Coordinator {
         self.note_refusal(None, refusal);
     }
 
-    /// The record of whoever speaks, who is thereby heard.
+    /// Checks the session of a sender, and notes that it was heard.
     fn hear(&mut self, member: &Member) -> Result<(), Refusal> {
         let now = self.clock.now();
         let Some(record) = self.records.get_mut(&member.name) else {
             return Err(Refusal::new(
                 RefusalKind::UnknownAgent,
-                format!("nobody is registered as {}: register first", member.name),
+                format!("no agent is registered as {}: register first", member.name),
             ));
         };
         let (given, current) = (member.session, record.session);
@@ -252,92 +310,103 @@ impl Coordinator {
         Ok(())
     }
 
-    fn take_in(&mut self, member: &Member, transition: &Transition) -> Result<(), Refusal> {
+    fn membership(&self, member: Member) -> Membership {
+        let seat = self.records.get(&member.name).and_then(|record| record.seat);
+        Membership {
+            member,
+            seat: seat.and_then(|seat| self.platform.seat(seat)),
+            env: self.platform.env_id(),
+            seats: self.platform.seat_count() as u32,
+            heartbeat: self.config.heartbeat,
+            timeout: self.config.timeout,
+            step_wait: self.step_wait(),
+        }
+    }
+
+    /// Gives an agent without a seat one: a free one, else that of the agent that has been silent
+    /// for longest.
+    fn find_seat(&mut self, name: &AgentName) {
+        let Some(record) = self.records.get(name).filter(|record| record.seat.is_none()) else {
+            return;
+        };
+        let fits = |function: &str| record.function.as_deref().is_none_or(|wish| wish == function);
+        let holder =
+            |seat: AgentId| self.records.iter().find(|(_, record)| record.seat == Some(seat));
+        let seats = || self.platform.seats().filter(|(_, function)| fits(function));
+        let free = seats().map(|(seat, _)| seat).find(|seat| holder(*seat).is_none());
+        let silent = seats().filter_map(|(seat, _)| {
+            let (name, record) = holder(seat).filter(|(_, record)| record.is_silent)?;
+            Some((record.last_heard, seat, name.clone()))
+        });
+        let (seat, loser) = match free {
+            Some(seat) => (Some(seat), None),
+            None => silent
+                .min_by_key(|(last_heard, ..)| *last_heard)
+                .map_or((None, None), |(_, seat, loser)| (Some(seat), Some(loser))),
+        };
+        if let Some(record) = loser.and_then(|loser| self.records.get_mut(&loser)) {
+            record.seat = None;
+        }
+        if let Some(record) = self.records.get_mut(name) {
+            record.seat = seat;
+        }
+    }
+
+    fn take_in(&mut self, member: &Member, step: u64, action: &Action) -> Result<(), Refusal> {
         self.hear(member)?;
+        let now_at = self.platform.step;
         let record = self.records.get_mut(&member.name).expect("it was heard");
-        let last = record.last_sequence;
-        record.check_sequence(transition.sequence, MAX_GAP)?;
-        let missed = transition.sequence - last - 1;
-        record.missed += missed;
-        self.missed += missed;
-        // From here on the number is used up: a transition is accepted, refused or missed, and
-        // counted once.
-        record.last_sequence = transition.sequence;
-        let part = self.check_content(transition)?;
-        let record = self.records.get_mut(&member.name).expect("it was heard");
-        record.accepted += 1;
-        let before = record.part.replace(part);
-        self.accepted += 1;
-        self.drop_part(before);
-        self.team.add(&part.contribution);
-        self.rewards += i128::from(part.reward);
+        if record.seat.is_none() {
+            let reason = format!("{} has no seat: wait until one is free", member.name);
+            return Err(Refusal::new(RefusalKind::NoSeat, reason));
+        }
+        if step < now_at {
+            let reason = format!("step {step} is over: the platform is at step {now_at}");
+            return Err(Refusal::new(RefusalKind::Late, reason));
+        }
+        if step > now_at {
+            let reason = format!("step {step} is still to come: the platform is at step {now_at}");
+            return Err(Refusal::new(RefusalKind::StepAhead, reason));
+        }
+        if record.action.is_some() {
+            let reason = format!("an action of {} in step {step} was taken in", member.name);
+            return Err(Refusal::new(RefusalKind::Duplicate, reason));
+        }
+        self.platform.check(action)?;
+        record.action = Some(action.clone());
+        self.first_action.get_or_insert(self.clock.now());
+        self.play_if_due();
         Ok(())
     }
 
-    fn check_content(&self, transition: &Transition) -> Result<Part, Refusal> {
-        let Ok(state) = <&[f32; Features::COUNT]>::try_from(transition.state.as_slice()) else {
-            let (found, expected) = (transition.state.len(), Features::COUNT);
-            return Err(Refusal::new(
-                RefusalKind::WrongLength,
-                format!("the state has {found} numbers, expected the {expected} of Table 4.1"),
-            ));
-        };
-        for ((name, (low, high)), value) in Features::NAMES.iter().zip(Features::RANGES).zip(state)
-        {
-            check_number(name, f64::from(*value), f64::from(low), f64::from(high))?;
+    fn outcome_of(&mut self, member: &Member, step: u64) -> Result<Option<StepOutcome>, Refusal> {
+        self.hear(member)?;
+        let members = self.records.values().filter(|record| record.is_member()).count();
+        let record = &self.records[&member.name];
+        if record.action.is_some() && self.platform.step == step {
+            return Ok(None);
         }
-        let most = self.config.most_reward;
-        check_number("reward", transition.reward, -most, most)?;
-        let action = usize::try_from(transition.action).ok().and_then(ScalingAction::from_index);
-        let Some(action) = action else {
-            return Err(Refusal::new(
-                RefusalKind::UnknownAction,
-                format!("there is no action {}: 0 to 6", transition.action),
-            ));
-        };
-        let contribution = Contribution::new(state, action).expect("every number is finite");
-        Ok(Part::new(contribution, transition.reward))
+        let is_last = record.acted_in == Some(step) && self.platform.step == step + 1;
+        let outcome =
+            record.seat.filter(|_| is_last).and_then(|seat| self.platform.outcome(seat, members));
+        outcome.map(Some).ok_or_else(|| {
+            let reason = format!(
+                "the outcome of step {step} is gone: the platform is at step {}",
+                self.platform.step
+            );
+            Refusal::new(RefusalKind::Late, reason)
+        })
     }
 
-    fn membership(&self, member: Member) -> Membership {
-        Membership {
-            last_sequence: self.records.get(&member.name).map_or(0, |record| record.last_sequence),
-            member,
-            heartbeat: self.config.heartbeat,
-            timeout: self.config.timeout,
-        }
-    }
-
-    fn guidance(&self, name: &AgentName) -> Guidance {
-        let own = self.records.get(name).and_then(|record| record.part.as_ref());
-        let global = match own {
-            Some(part) => self.team.of_others(&part.contribution),
-            None => self.team.of_all(),
-        };
-        let members = self.team.count();
-        let team_reward = match members {
-            0 => 0.0,
-            _ => self.rewards as f64 / (record::REWARD_ONE * members as f64),
-        };
-        Guidance { global, team_reward, members }
-    }
-
-    fn drop_part(&mut self, part: Option<Part>) {
-        if let Some(part) = part {
-            self.team.remove(&part.contribution);
-            self.rewards -= i128::from(part.reward);
-        }
-    }
-
-    /// Makes room for one more, by forgetting whoever has been silent for longest.
+    /// Makes room for one more, by forgetting the agent that has been silent for longest.
     fn make_room(&mut self) -> Result<(), Refusal> {
-        if self.records.len() < self.config.most_agents {
+        if self.records.len() < self.config.max_agents {
             return Ok(());
         }
         let silent = self.records.iter().filter(|(_, record)| record.is_silent);
         let longest = silent.min_by_key(|(_, record)| record.last_heard);
         let Some(name) = longest.map(|(name, _)| name.clone()) else {
-            let most = self.config.most_agents;
+            let most = self.config.max_agents;
             return Err(Refusal::new(
                 RefusalKind::Full,
                 format!("{most} agents are here, and no more can be remembered"),
@@ -377,66 +446,86 @@ impl Coordinator {
     }
 }
 
-impl Coordination for Coordinator {
-    fn register(&mut self, name: &AgentName, incarnation: u64) -> Result<Membership> {
+/// The calls of an agent, as [`crate::Coordination`] has them; an action and its outcome are two,
+/// since this code does not wait.
+impl Coordinator {
+    /// See [`crate::Coordination::register`].
+    pub fn register(
+        &mut self,
+        name: &AgentName,
+        registration: &Registration,
+    ) -> Result<Membership> {
+        let Registration { incarnation, function } = registration;
         if let Some(record) = self.records.get(name)
-            && record.incarnation == incarnation
+            && record.incarnation == *incarnation
         {
             let member = Member { name: name.clone(), session: record.session };
-            self.heartbeat(&member)?;
+            self.observe(&member)?;
             return Ok(self.membership(member));
         }
         let is_rejoin = self.records.contains_key(name);
-        if !is_rejoin {
-            let room = self.make_room();
-            self.answer(name, room)?;
-        }
+        let known = self.check_function(function.as_deref());
+        let room = known.and_then(|()| if is_rejoin { Ok(()) } else { self.make_room() });
+        self.answer(name, room)?;
         self.sessions_given += 1;
         let session = Session { coordinator_life: self.config.life, number: self.sessions_given };
         let now = self.clock.now();
         let record = self.records.entry(name.clone()).or_default();
-        // What the earlier life did is over; what was counted of it stays.
-        let part = record.part.take();
-        record.begin(session, incarnation, now);
-        self.drop_part(part);
+        record.begin(session, now);
+        record.incarnation = *incarnation;
+        if record.function != *function {
+            record.function.clone_from(function);
+            record.seat = None;
+        }
+        self.find_seat(name);
         self.tell(CoordinatorEvent::Joined { name: name.clone(), session, is_rejoin });
         Ok(self.membership(Member { name: name.clone(), session }))
     }
 
-    fn heartbeat(&mut self, member: &Member) -> Result<()> {
-        let heard = self.hear(member);
-        self.answer(&member.name, heard)
-    }
-
-    fn observe(&mut self, member: &Member, transition: &Transition) -> Result<Guidance> {
-        let taken = self.take_in(member, transition);
-        self.answer(&member.name, taken)?;
-        Ok(self.guidance(&member.name))
-    }
-
-    fn global_state(&mut self, member: &Member) -> Result<Guidance> {
-        self.heartbeat(member)?;
-        Ok(self.guidance(&member.name))
-    }
-
-    fn deregister(&mut self, member: &Member) -> Result<()> {
-        self.heartbeat(member)?;
-        if let Some(record) = self.records.remove(&member.name) {
-            self.drop_part(record.part);
+    fn check_function(&self, function: Option<&str>) -> Result<(), Refusal> {
+        let Some(wish) = function else { return Ok(()) };
+        if self.platform.seats().any(|(_, function)| function == wish) {
+            return Ok(());
         }
+        let mut functions: Vec<&str> =
+            self.platform.seats().map(|(_, function)| function).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        functions.truncate(32);
+        // Untrusted text may be long and contain anything.
+        let shown: String = wish.chars().take(AgentName::MAX_LENGTH).collect();
+        let reason = format!("{shown:?} is no function of this platform: {}", functions.join(", "));
+        Err(Refusal::new(RefusalKind::NoSeat, reason))
+    }
+
+    /// See [`crate::Coordination::observe`].
+    pub fn observe(&mut self, member: &Member) -> Result<Option<SeatObservation>> {
+        let heard = self.hear(member);
+        self.answer(&member.name, heard)?;
+        self.find_seat(&member.name);
+        let seat = self.records.get(&member.name).and_then(|record| record.seat);
+        Ok(seat.and_then(|seat| self.platform.observation(seat)))
+    }
+
+    /// Takes in an action for a step of the platform, and plays the step if it was the last one.
+    pub fn submit(&mut self, member: &Member, step: u64, action: &Action) -> Result<()> {
+        let taken = self.take_in(member, step, action);
+        self.answer(&member.name, taken)
+    }
+
+    /// What the step led to for an agent that acted in it; nothing while the step is not over.
+    pub fn outcome(&mut self, member: &Member, step: u64) -> Result<Option<StepOutcome>> {
+        let outcome = self.outcome_of(member, step);
+        self.answer(&member.name, outcome)
+    }
+
+    /// See [`crate::Coordination::deregister`].
+    pub fn deregister(&mut self, member: &Member) -> Result<()> {
+        let heard = self.hear(member);
+        self.answer(&member.name, heard)?;
+        self.records.remove(&member.name);
         self.tell(CoordinatorEvent::Left { name: member.name.clone() });
+        self.play_if_due();
         Ok(())
     }
-}
-
-fn check_number(name: &str, value: f64, low: f64, high: f64) -> Result<(), Refusal> {
-    if !value.is_finite() {
-        let reason = format!("{name} is {value}: it must be a number from {low} to {high}");
-        return Err(Refusal::new(RefusalKind::NotFinite, reason));
-    }
-    if !(low..=high).contains(&value) {
-        let reason = format!("{name} is {value}: it must lie from {low} to {high}");
-        return Err(Refusal::new(RefusalKind::OutOfRange, reason));
-    }
-    Ok(())
 }

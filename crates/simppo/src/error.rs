@@ -9,14 +9,14 @@ pub enum Error {
     /// A learner refused its settings, or a state its form.
     #[error(transparent)]
     Learner(#[from] homeostat_rl::Error),
-    /// The world refused.
+    /// The environment refused.
     #[error(transparent)]
     World(#[from] homeostat_env::Error),
     /// A saved state is not of this team.
     #[error(transparent)]
     State(#[from] homeostat_core::Error),
-    /// Agents came or went in one copy of the world and not in another.
-    #[error("an agent left one copy of the world and stays in another: play a single copy")]
+    /// Agents came or went in one copy of the environment and not in another.
+    #[error("an agent left one copy of the environment and stays in another: use num_envs = 1")]
     Apart,
     /// A setting is outside its range.
     #[error("{setting} must be {need}, got {value}")]

@@ -9,26 +9,26 @@ mod coordination;
 mod coordinator;
 mod error;
 mod guarded_clock;
-mod lane;
 mod member;
 mod method;
 mod net;
 mod outlook;
 mod participant;
 mod refusal;
+mod seat_table;
 mod training;
 mod turns;
-mod virtual_agent;
 
 pub use coordination::{
-    AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Session, Transition,
+    AgentName, Coordination, CoordinationError, Member, Membership, Registration, Seat,
+    SeatObservation, Session, StepOutcome,
 };
 pub use coordinator::{AgentStanding, Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
 pub use error::{Error, Result};
+pub use homeostat_decide::{Contribution, GlobalState, VirtualAgent};
 pub use homeostat_env::TaskType;
-pub use method::{AGENT_ENV, CriticInput, Method, Order, ParameterSharing, Preset, RewardSharing};
-pub use participant::{Change, DeliveryCounts, Participant};
+pub use method::{CriticInput, HOSTED_ENV, Method, Order, ParameterSharing, Preset, RewardSharing};
+pub use participant::{ActionCounts, Change, Participant, ParticipantConfig};
 pub use refusal::{Refusal, RefusalCounts, RefusalKind};
-pub use training::{Departed, Finished, Part, TeamConfig, Training};
+pub use training::{Departed, Finished, Learners, Part, TeamConfig, Training};
 pub use turns::TurnQueue;
-pub use virtual_agent::{Contribution, GlobalState, VirtualAgent};

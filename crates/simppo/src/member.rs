@@ -1,4 +1,4 @@
-//! One agent of a team: where it sits, and its books.
+//! One agent of a training: its seats, and its returns.
 
 use homeostat_core::{AgentId, Result, Snapshot};
 
@@ -8,10 +8,10 @@ use crate::TaskType;
 pub(crate) struct Member {
     pub(crate) agent: AgentId,
     pub(crate) kind: TaskType,
-    /// Which network plays for it.
+    /// Which learner plays for it.
     pub(crate) net: usize,
-    /// The network's lane in each copy of the world.
-    pub(crate) ppo_lanes: Vec<usize>,
+    /// Its learner's row in each copy of the environment.
+    pub(crate) rows: Vec<usize>,
     /// Its unfinished episode in each copy.
     pub(crate) running: Vec<Running>,
     record: Record,
@@ -38,22 +38,22 @@ struct Record {
 const LAST: f64 = 0.1;
 
 impl Member {
-    pub(crate) fn new(agent: AgentId, kind: TaskType, net: usize, ppo_lanes: Vec<usize>) -> Self {
-        let running = vec![Running::default(); ppo_lanes.len()];
-        Self { agent, kind, net, ppo_lanes, running, record: Record::default() }
+    pub(crate) fn new(agent: AgentId, kind: TaskType, net: usize, rows: Vec<usize>) -> Self {
+        let running = vec![Running::default(); rows.len()];
+        Self { agent, kind, net, rows, running, record: Record::default() }
     }
 
-    /// Closes the books of the episode in one copy of the world.
-    pub(crate) fn finish(&mut self, world: usize) -> Running {
-        let finished = std::mem::take(&mut self.running[world]);
+    /// Ends the episode in one copy of the environment.
+    pub(crate) fn finish(&mut self, env: usize) -> Running {
+        let finished = std::mem::take(&mut self.running[env]);
         let mean = finished.own / f64::from(finished.length.max(1));
         self.record.sum += LAST * (mean - self.record.sum);
         self.record.weight += LAST * (1.0 - self.record.weight);
         finished
     }
 
-    /// How well it does lately, whether it has finished one episode or hundreds; nothing before
-    /// the first, or if it was ever paid something that is no number.
+    /// Its recent reward of a step, whether it has finished one episode or hundreds; nothing before
+    /// the first, or if a reward was ever not finite.
     pub(crate) fn standing(&self) -> Option<f64> {
         let standing = self.record.sum / self.record.weight;
         standing.is_finite().then_some(standing)
@@ -62,7 +62,7 @@ impl Member {
     pub(crate) fn save(&self, out: &mut Snapshot) {
         let name = name_of(self.agent);
         let mut facts = vec![self.kind as u64, self.net as u64];
-        facts.extend(self.ppo_lanes.iter().map(|lane| *lane as u64));
+        facts.extend(self.rows.iter().map(|row| *row as u64));
         out.put_u64(&format!("{name}/facts"), facts);
         let mut books = vec![self.record.sum, self.record.weight];
         for running in &self.running {
@@ -71,11 +71,11 @@ impl Member {
         out.put_f64(&format!("{name}/books"), books);
     }
 
-    /// What [`Member::save`] wrote of this agent in so many copies of the world.
-    pub(crate) fn load(agent: AgentId, worlds: usize, from: &Snapshot) -> Result<Self> {
+    /// What [`Member::save`] wrote of this agent in so many copies of the environment.
+    pub(crate) fn load(agent: AgentId, envs: usize, from: &Snapshot) -> Result<Self> {
         let name = name_of(agent);
-        let facts = from.u64s(&format!("{name}/facts"), 2 + worlds)?;
-        let books = from.f64s(&format!("{name}/books"), 2 + 3 * worlds)?;
+        let facts = from.u64s(&format!("{name}/facts"), 2 + envs)?;
+        let books = from.f64s(&format!("{name}/books"), 2 + 3 * envs)?;
         let running = books[2..].chunks_exact(3).map(|books| Running {
             own: books[0],
             paid: books[1],
@@ -85,7 +85,7 @@ impl Member {
             agent,
             kind: TaskType::from_index(facts[0]),
             net: facts[1] as usize,
-            ppo_lanes: facts[2..].iter().map(|lane| *lane as usize).collect(),
+            rows: facts[2..].iter().map(|row| *row as usize).collect(),
             running: running.collect(),
             record: Record { sum: books[0], weight: books[1] },
         })

@@ -103,8 +103,8 @@ impl Default for Method {
     }
 }
 
-/// The environment in which an agent of a team of processes acts, unless another is named.
-pub const AGENT_ENV: &str = "faas/function-v2";
+/// The environment that a coordinator hosts for agents on a network, unless another is named.
+pub const HOSTED_ENV: &str = "faas/fleet-v3";
 
 /// A method by name, with everything it takes to train it.
 #[derive(Debug, Clone, PartialEq)]

@@ -47,18 +47,7 @@ impl StateLayout {
             Self::SetPoints => {
                 let state: &[f32; SetPoints::COUNT] =
                     state.first_chunk().expect("the state is of set-points");
-                let [preservation, _, load, .., waiting, crowding, replicas, weight, cpu] = *state;
-                // Limits as in the table; pressure in the place of actions, which are set-points
-                // and say nothing that the limits do not; then the means.
-                Contribution::of_figures([
-                    weight,
-                    replicas,
-                    waiting,
-                    crowding,
-                    preservation,
-                    load,
-                    cpu,
-                ])
+                Contribution::of_set_points(state)
             }
             Self::Unknown => Contribution::of_figures(std::array::from_fn(|k| {
                 state.get(k).copied().unwrap_or(0.0).clamp(-2.0, 2.0)

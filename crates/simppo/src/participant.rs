@@ -1,42 +1,54 @@
-//! An agent's side of the coordination: joins, says that it is alive, hands over transitions,
-//! and comes back by itself when the coordinator was away.
+//! An agent's side of the coordination: joins, acts, and comes back by itself when the coordinator
+//! was away.
 //!
-//! It keeps nothing for later: a transition that cannot be delivered now is counted and gone,
-//! since the coordinator wants to know how things are and not how they were.
+//! It keeps nothing for later: an action that is not answered is counted as lost, and the agent
+//! goes on from what its seat sees next.
 
 use std::time::Duration;
 
+use homeostat_env::Action;
+
 use crate::coordination::{
-    AgentName, Coordination, CoordinationError, Guidance, Membership, Result, Transition,
+    AgentName, Coordination, CoordinationError, Membership, Registration, Result, SeatObservation,
+    StepOutcome,
 };
-use crate::{RefusalCounts, RefusalKind};
+use crate::{Refusal, RefusalCounts, RefusalKind};
+
+/// Settings of an agent's side.
+#[derive(Debug, Clone)]
+pub struct ParticipantConfig {
+    /// The agent's name.
+    pub name: AgentName,
+    /// What it says of itself.
+    pub registration: Registration,
+    /// Time between two tries to reach a coordinator that has never answered.
+    pub first_retry: Duration,
+    /// How long a call may take: a platform whose steps take longer is refused.
+    pub deadline: Duration,
+}
 
 /// One agent in a team.
 #[derive(Debug, Clone)]
 pub struct Participant {
-    name: AgentName,
-    incarnation: u64,
+    config: ParticipantConfig,
     membership: Option<Membership>,
-    /// Steps of this session, delivered or not.
-    sequence: u64,
     has_joined: bool,
     is_connected: bool,
     last_contact: Duration,
-    /// While the coordinator is away: not to be called again before.
-    next_try: Duration,
-    first_retry: Duration,
+    /// The seat is not to be looked at before.
+    next_look: Duration,
     outage: Option<Outage>,
-    counts: DeliveryCounts,
+    counts: ActionCounts,
 }
 
-/// What became of an agent's transitions.
+/// What became of an agent's actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DeliveryCounts {
-    /// Taken in by the coordinator.
-    pub delivered: u64,
-    /// Never arrived, as far as the agent knows: nobody answered.
-    pub undelivered: u64,
-    /// Refused by the coordinator, and other messages that it refused.
+pub struct ActionCounts {
+    /// Answered with the outcome of their step.
+    pub answered: u64,
+    /// Not answered, or refused: the agent does not know what they led to.
+    pub lost: u64,
+    /// Messages that the coordinator refused, by kind.
     pub refusals: RefusalCounts,
     /// Times the agent registered.
     pub registrations: u64,
@@ -58,34 +70,29 @@ pub enum Change {
     Rejoined {
         /// How long it was away, as far as the agent can tell.
         away: Duration,
-        /// Transitions that were not delivered in between.
-        undelivered: u64,
+        /// Actions that were lost in between.
+        lost: u64,
     },
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Outage {
     since: Duration,
-    undelivered_before: u64,
+    lost_before: u64,
 }
 
 impl Participant {
-    /// An agent that has not joined yet. Until a coordinator has told it how often it wants to
-    /// be called, it tries every `first_retry`. `incarnation` is a number that no other life of
-    /// the agent has.
-    pub fn new(name: AgentName, incarnation: u64, first_retry: Duration) -> Self {
+    /// An agent that has not joined yet.
+    pub fn new(config: ParticipantConfig) -> Self {
         Self {
-            name,
-            incarnation,
+            config,
             membership: None,
-            sequence: 0,
             has_joined: false,
             is_connected: false,
             last_contact: Duration::ZERO,
-            next_try: Duration::ZERO,
-            first_retry,
+            next_look: Duration::ZERO,
             outage: None,
-            counts: DeliveryCounts::default(),
+            counts: ActionCounts::default(),
         }
     }
 
@@ -94,104 +101,103 @@ impl Participant {
         self.is_connected
     }
 
-    /// What it was told when it joined.
+    /// The answer to its registration.
     pub fn membership(&self) -> Option<&Membership> {
         self.membership.as_ref()
     }
 
-    /// What became of its transitions so far.
-    pub fn counts(&self) -> &DeliveryCounts {
+    /// What became of its actions so far.
+    pub fn counts(&self) -> &ActionCounts {
         &self.counts
     }
 
-    /// The moment of the next [`Participant::keep_alive`].
-    pub fn next_due(&self) -> Duration {
-        match &self.membership {
-            Some(membership) if self.is_connected => self.last_contact + membership.heartbeat,
-            _ => self.next_try,
-        }
+    /// The moment of the next [`Participant::observe`].
+    pub fn next_look(&self) -> Duration {
+        self.next_look
     }
 
-    /// Hands over a step: the state it led to, the action and the agent's own reward. Without
-    /// guidance it did not arrive, or was refused; either way it is counted.
+    /// Joins if need be, and returns what the agent's seat sees; nothing while the coordinator is
+    /// away or no seat is free, or before [`Participant::next_look`].
     ///
     /// An error means that calling again will not help.
-    pub fn deliver(
+    pub fn observe(
         &mut self,
         coordination: &mut (impl Coordination + ?Sized),
         now: Duration,
-        (state, action, reward): (&[f32], u32, f64),
-    ) -> Result<(Option<Guidance>, Option<Change>)> {
-        self.sequence += 1;
-        if !self.is_connected && now < self.next_try {
-            self.counts.undelivered += 1;
+    ) -> Result<(Option<SeatObservation>, Option<Change>)> {
+        if now < self.next_look {
             return Ok((None, None));
         }
-        let mut transition = Transition { sequence: 0, state: state.to_vec(), action, reward };
-        let outcome = self.call(coordination, 1, |coordination, participant, membership| {
-            transition.sequence = participant.sequence;
-            coordination.observe(&membership.member, &transition)
-        });
-        match outcome {
-            Ok(guidance) => {
-                self.counts.delivered += 1;
-                Ok((Some(guidance), self.reached(now)))
+        match self.try_observe(coordination) {
+            Ok(observation) => {
+                let change = self.reached(now);
+                let heartbeat = self.membership.as_ref().map(|membership| membership.heartbeat);
+                self.next_look = now + heartbeat.unwrap_or_default() / 2;
+                Ok((observation, change))
             }
-            Err(CoordinationError::Refused(refusal))
-                if refusal.kind != RefusalKind::EarlierSession =>
-            {
-                Ok((None, self.reached(now)))
-            }
-            Err(CoordinationError::Away { reason }) => {
-                let change = self.lost(now, reason);
-                self.counts.undelivered += 1;
-                Ok((None, change))
-            }
-            Err(error) => {
-                self.lost(now, error.to_string());
-                self.counts.undelivered += 1;
-                Err(error)
-            }
+            Err(error) => Ok((None, self.lost_contact(now, error)?)),
         }
     }
 
-    /// Counts steps that were never handed over.
-    pub fn skip(&mut self, steps: u64) {
-        self.sequence += steps;
-        self.counts.undelivered += steps;
-    }
-
-    /// Joins, comes back or says that it is alive, whichever is due.
-    ///
-    /// An error means that calling again will not help.
-    pub fn keep_alive(
+    fn try_observe(
         &mut self,
         coordination: &mut (impl Coordination + ?Sized),
-        now: Duration,
-    ) -> Result<Option<Change>> {
-        if now < self.next_due() {
-            return Ok(None);
-        }
-        let outcome = self.call(coordination, 0, |coordination, _, membership| {
-            coordination.heartbeat(&membership.member)
-        });
-        match outcome {
-            Ok(()) => Ok(self.reached(now)),
-            // Full, for example: somebody may leave.
-            Err(CoordinationError::Refused(refusal))
-                if refusal.kind != RefusalKind::EarlierSession =>
-            {
-                Ok(self.lost(now, refusal.reason))
-            }
-            Err(CoordinationError::Away { reason }) => Ok(self.lost(now, reason)),
-            Err(error) => {
-                self.lost(now, error.to_string());
-                Err(error)
+    ) -> Result<Option<SeatObservation>> {
+        let mut has_registered = false;
+        loop {
+            let member = match &self.membership {
+                Some(membership) => membership.member.clone(),
+                None => {
+                    has_registered = true;
+                    self.register(coordination)?
+                }
+            };
+            let outcome = coordination.observe(&member);
+            let Err(CoordinationError::Refused(refusal)) = &outcome else { return outcome };
+            self.note(refusal);
+            // A coordinator that has forgotten the agent is joined again, once.
+            if has_registered || self.membership.is_some() {
+                return outcome;
             }
         }
     }
 
-    /// Leaves for good, if the coordinator can be told.
+    /// Acts in a step of the platform, and returns what the step led to. Without an outcome the
+    /// action is lost, and counted: what the seat sees has to be asked for again.
+    ///
+    /// An error means that calling again will not help.
+    pub fn act(
+        &mut self,
+        coordination: &mut (impl Coordination + ?Sized),
+        now: &dyn Fn() -> Duration,
+        step: u64,
+        action: &Action,
+    ) -> Result<(Option<StepOutcome>, Option<Change>)> {
+        let Some(membership) = &self.membership else {
+            self.counts.lost += 1;
+            return Ok((None, None));
+        };
+        match coordination.act(&membership.member, step, action) {
+            Ok(outcome) => {
+                self.counts.answered += 1;
+                Ok((Some(outcome), self.reached(now())))
+            }
+            Err(CoordinationError::Refused(refusal))
+                if refusal.kind != RefusalKind::EarlierSession =>
+            {
+                self.note(&refusal);
+                self.counts.lost += 1;
+                Ok((None, self.reached(now())))
+            }
+            Err(error) => {
+                let change = self.lost_contact(now(), error);
+                self.counts.lost += 1;
+                Ok((None, change?))
+            }
+        }
+    }
+
+    /// Leaves for good, if the coordinator can be reached.
     pub fn leave(&mut self, coordination: &mut (impl Coordination + ?Sized)) -> Result<()> {
         self.is_connected = false;
         match self.membership.take() {
@@ -200,55 +206,44 @@ impl Participant {
         }
     }
 
-    /// Calls as a member: registers before if that is needed, and once more if the coordinator
-    /// has forgotten who this is. A new session begins with the `at_hand` steps at hand.
-    fn call<C: Coordination + ?Sized, T>(
+    fn register(
         &mut self,
-        coordination: &mut C,
-        at_hand: u64,
-        mut call: impl FnMut(&mut C, &Self, &Membership) -> Result<T>,
-    ) -> Result<T> {
-        let mut has_registered = false;
-        loop {
-            let membership = match &self.membership {
-                Some(membership) => membership.clone(),
-                None => {
-                    has_registered = true;
-                    self.register(coordination, at_hand)?
-                }
-            };
-            let outcome = call(coordination, self, &membership);
-            let Err(CoordinationError::Refused(refusal)) = &outcome else { return outcome };
+        coordination: &mut (impl Coordination + ?Sized),
+    ) -> Result<crate::coordination::Member> {
+        let outcome = coordination.register(&self.config.name, &self.config.registration);
+        if let Err(CoordinationError::Refused(refusal)) = &outcome {
             self.counts.refusals.add(refusal.kind);
-            let is_forgotten = matches!(
-                refusal.kind,
-                RefusalKind::UnknownAgent | RefusalKind::UnknownSession | RefusalKind::SequenceJump
-            );
-            if !is_forgotten || has_registered {
-                return outcome;
+            // Another wish is needed, not another try.
+            if refusal.kind == RefusalKind::NoSeat {
+                return Err(CoordinationError::Denied { reason: refusal.reason.clone() });
             }
+        }
+        let membership = outcome?;
+        if membership.step_wait >= self.config.deadline {
+            let (wait, deadline) = (membership.step_wait, self.config.deadline);
+            let reason = format!(
+                "a step may take {wait:?} there, and calls end after {deadline:?}: give --deadline \
+                 more than {wait:?}"
+            );
+            return Err(CoordinationError::Denied { reason });
+        }
+        self.counts.registrations += 1;
+        let member = membership.member.clone();
+        self.membership = Some(membership);
+        Ok(member)
+    }
+
+    /// Counts a refusal; a coordinator that does not know the session is joined again.
+    fn note(&mut self, refusal: &Refusal) {
+        self.counts.refusals.add(refusal.kind);
+        if matches!(refusal.kind, RefusalKind::UnknownAgent | RefusalKind::UnknownSession) {
             self.membership = None;
         }
     }
 
-    fn register<C: Coordination + ?Sized>(
-        &mut self,
-        coordination: &mut C,
-        at_hand: u64,
-    ) -> Result<Membership> {
-        let outcome = coordination.register(&self.name, self.incarnation);
-        if let Err(CoordinationError::Refused(refusal)) = &outcome {
-            self.counts.refusals.add(refusal.kind);
-        }
-        let membership = outcome?;
-        self.counts.registrations += 1;
-        self.sequence = membership.last_sequence.saturating_add(at_hand);
-        self.membership = Some(membership.clone());
-        Ok(membership)
-    }
-
     fn reached(&mut self, now: Duration) -> Option<Change> {
         self.last_contact = now;
+        self.next_look = now;
         self.is_connected = true;
         let outage = self.outage.take();
         if !std::mem::replace(&mut self.has_joined, true) {
@@ -256,22 +251,32 @@ impl Participant {
         }
         outage.map(|outage| Change::Rejoined {
             away: now.saturating_sub(outage.since),
-            undelivered: self.counts.undelivered - outage.undelivered_before,
+            lost: self.counts.lost - outage.lost_before,
         })
     }
 
-    fn lost(&mut self, now: Duration, reason: String) -> Option<Change> {
-        // Half a heartbeat: whoever comes back is greeted within one, and a call that just
+    /// Decides whether to try again: an agent that lost its name to another, or was never let in,
+    /// does not. One that was let in once does, since tokens may be changed meanwhile.
+    fn lost_contact(&mut self, now: Duration, error: CoordinationError) -> Result<Option<Change>> {
+        // Half a heartbeat: a coordinator that is back is found within one, and a call that just
         // failed does not make it two.
-        let retry = self.membership.as_ref().map_or(self.first_retry, |told| told.heartbeat / 2);
-        self.next_try = now + retry;
+        let heartbeat = self.membership.as_ref().map(|membership| membership.heartbeat / 2);
+        self.next_look = now + heartbeat.unwrap_or(self.config.first_retry);
         let was_connected = std::mem::replace(&mut self.is_connected, false);
+        let is_final = match &error {
+            CoordinationError::Refused(refusal) => refusal.kind == RefusalKind::EarlierSession,
+            CoordinationError::Denied { .. } => self.counts.registrations == 0,
+            CoordinationError::Away { .. } => false,
+        };
+        if is_final {
+            return Err(error);
+        }
         if self.outage.is_some() {
-            return None;
+            return Ok(None);
         }
         self.counts.outages += 1;
         let since = if was_connected { self.last_contact } else { now };
-        self.outage = Some(Outage { since, undelivered_before: self.counts.undelivered });
-        Some(Change::WentAway { reason })
+        self.outage = Some(Outage { since, lost_before: self.counts.lost });
+        Ok(Some(Change::WentAway { reason: error.to_string() }))
     }
 }

@@ -7,27 +7,25 @@ use std::fmt;
 pub enum RefusalKind {
     /// A name that no agent may have.
     Name,
-    /// Everybody whom the coordinator can remember is here.
+    /// The coordinator remembers as many agents as it can.
     Full,
-    /// Nobody registered under this name, or whoever did has left.
+    /// No agent is registered under this name.
     UnknownAgent,
     /// A session that the coordinator never gave, or forgot when it was killed.
     UnknownSession,
     /// A session that a later registration of the same name has ended.
     EarlierSession,
-    /// A transition that was taken in already.
+    /// An agent without a seat acted, or asked for a function that is not on the platform.
+    NoSeat,
+    /// A second action in the same step.
     Duplicate,
-    /// A transition from before the last one taken in.
-    OutOfOrder,
-    /// A sequence number too far ahead to be believed.
-    SequenceJump,
-    /// A state with too few or too many numbers.
-    WrongLength,
-    /// A number that is not finite.
+    /// An action for a step that is over.
+    Late,
+    /// An action for a step that is still to come.
+    StepAhead,
+    /// An action with a number that is not finite.
     NotFinite,
-    /// A number outside its range.
-    OutOfRange,
-    /// An action that does not exist.
+    /// An action outside the action space.
     UnknownAction,
     /// A message without a part that it must have.
     Incomplete,
@@ -35,18 +33,17 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// Every kind, in the order of its index.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Name,
         Self::Full,
         Self::UnknownAgent,
         Self::UnknownSession,
         Self::EarlierSession,
+        Self::NoSeat,
         Self::Duplicate,
-        Self::OutOfOrder,
-        Self::SequenceJump,
-        Self::WrongLength,
+        Self::Late,
+        Self::StepAhead,
         Self::NotFinite,
-        Self::OutOfRange,
         Self::UnknownAction,
         Self::Incomplete,
     ];
@@ -69,12 +66,11 @@ impl RefusalKind {
             Self::UnknownAgent => "unknown_agent",
             Self::UnknownSession => "unknown_session",
             Self::EarlierSession => "earlier_session",
+            Self::NoSeat => "no_seat",
             Self::Duplicate => "duplicate",
-            Self::OutOfOrder => "out_of_order",
-            Self::SequenceJump => "sequence_jump",
-            Self::WrongLength => "wrong_length",
+            Self::Late => "late",
+            Self::StepAhead => "step_ahead",
             Self::NotFinite => "not_finite",
-            Self::OutOfRange => "out_of_range",
             Self::UnknownAction => "unknown_action",
             Self::Incomplete => "incomplete",
         }
@@ -87,7 +83,7 @@ impl fmt::Display for RefusalKind {
     }
 }
 
-/// A message that was refused. Nothing of it was taken in, and nobody else noticed.
+/// A message that was refused. It changed nothing for any other agent.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {

@@ -1,31 +1,29 @@
-//! A team in training: worlds, agents, and the networks that they share or do not share.
+//! The multi-agent runtime: copies of one shared environment, the agents in it, and their
+//! learners, which they share or do not share.
 //!
-//! A step is two parallel loops: over the copies of the world, which play, and over the
-//! networks, which take in what came of it, learn and choose the next actions. Neither reads
-//! what the other writes, so the outcome does not depend on the number of threads.
+//! A step is two parallel loops: over the copies of the environment, which play, and over the
+//! learners, which record the outcome, learn and choose the next actions. Neither reads what the
+//! other writes, so the outcome does not depend on the number of threads.
 
 use homeostat_core::{AgentId, SeedTree, Snapshot};
 use homeostat_env::{EnvSpec, MultiAgentEnv};
 use homeostat_nn::Kernel;
-use homeostat_rl::{Learner, Policy, PpoConfig, for_each_agent, for_each_agent_of};
+use homeostat_rl::{AlgorithmConfig, Policy, PpoConfig, for_each_agent, for_each_agent_of};
 use rayon::prelude::*;
 
 use crate::bases::Bases;
-use crate::lane::{Lane, Rules};
 use crate::member::{Member, Running};
 use crate::net::{Form, Net, Origin, Seat};
 use crate::outlook::{StateLayout, width_of};
-use crate::{Error, Method, Order, ParameterSharing, Result, TaskType};
+use crate::seat_table::{Rules, SeatTable};
+use crate::{CriticInput, Error, Method, Order, ParameterSharing, Result, RewardSharing, TaskType};
 
-/// What a team is made of.
+/// What a training is made of.
 #[derive(Debug, Clone)]
 pub struct TeamConfig {
-    /// How it learns.
-    pub method: Method,
-    /// How each of its networks does. The minibatch is for one agent in one world: a network
-    /// that plays for several takes so many times as many, and as many gradient steps.
-    pub ppo: PpoConfig,
-    /// The kind of each task.
+    /// How its agents learn.
+    pub learners: Learners,
+    /// The type of each task.
     pub task_types: Vec<TaskType>,
     /// The processor's instructions to use.
     pub kernel: Kernel,
@@ -35,16 +33,47 @@ pub struct TeamConfig {
     pub total_steps: u64,
 }
 
-/// Agents that learn together.
+/// How the agents of a shared environment learn.
+#[derive(Debug, Clone)]
+pub enum Learners {
+    /// As a team: the method says how rewards, critics' inputs and networks are shared.
+    Coordinated {
+        /// How they are coordinated.
+        method: Method,
+        /// How each network learns. The minibatch is for one agent in one environment: a network
+        /// that plays for several takes so many times as many, and as many gradient steps.
+        ppo: PpoConfig,
+    },
+    /// Each by itself, with any algorithm: its own reward, observation and learner.
+    Independent(AlgorithmConfig),
+}
+
+impl Learners {
+    /// How they are coordinated; independent learners are not.
+    fn method(&self) -> Method {
+        match self {
+            Self::Coordinated { method, .. } => method.clone(),
+            Self::Independent(algorithm) => Method {
+                reward_sharing: RewardSharing::Own,
+                critic_input: CriticInput::Local,
+                parameter_sharing: ParameterSharing::None,
+                order: Order::Together,
+                num_envs: algorithm.num_envs(),
+            },
+        }
+    }
+}
+
+/// Agents that learn in one shared environment.
 pub struct Training {
     config: TeamConfig,
     rules: Rules,
     spec: EnvSpec,
     seeds: SeedTree,
-    worlds: Vec<Box<dyn MultiAgentEnv>>,
-    /// One for each world.
-    lanes: Vec<Lane>,
-    /// Who was there when the worlds were made.
+    envs: Vec<Box<dyn MultiAgentEnv>>,
+    /// One for each environment.
+    tables: Vec<SeatTable>,
+    /// The agents of a fresh environment.
     founders: Vec<AgentId>,
     /// Those alive, ordered.
     members: Vec<Member>,
@@ -52,23 +81,23 @@ pub struct Training {
     away: Vec<Member>,
     nets: Vec<Net>,
     bases: Bases,
-    /// Steps that the team has played.
+    /// Steps that the agents have played.
     step: u64,
-    /// How often the worlds were replaced.
+    /// How often the environments were replaced.
     generation: u64,
     finished: Vec<Finished>,
 }
 
-/// A finished episode of one agent in one copy of the world.
+/// A finished episode of one agent in one copy of the environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finished {
     /// Whose.
     pub agent: AgentId,
     /// Which copy.
-    pub world: usize,
-    /// Sum of the world's rewards.
+    pub env: usize,
+    /// Sum of the environment's rewards.
     pub own_return: f64,
-    /// Sum of what it learnt from.
+    /// Sum of the rewards after sharing, which it learnt from.
     pub paid_return: f64,
     /// Steps.
     pub length: u32,
@@ -83,33 +112,33 @@ pub struct Departed {
     pub policy: Result<Policy, String>,
 }
 
-/// The parts of a step, for whoever measures them.
+/// The parts of a step, for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Networks chose.
+    /// Learners chose.
     Choosing,
-    /// Worlds played.
+    /// Environments played.
     Playing,
-    /// Networks took in what came of it, and some were updated.
+    /// Learners recorded the outcome, and some were updated.
     Learning,
 }
 
-/// Networks that make a task where each has a microsecond of work: a thread takes longer to
+/// Learners that make a task where each has a microsecond of work: a thread takes longer to
 /// wake.
 const QUICK: usize = 32;
 
 impl Training {
-    /// A fresh team in worlds from `make`.
+    /// Fresh agents in environments from `make`.
     pub fn new(
         config: &TeamConfig,
         make: &dyn Fn() -> Result<Box<dyn MultiAgentEnv>>,
     ) -> Result<Self> {
-        config.method.validate()?;
-        let world = make()?;
-        let spec = world.spec().clone();
+        let method = config.learners.method();
+        method.validate()?;
+        let spec = make()?.spec().clone();
         let width = spec.observation.len();
         let layout = StateLayout::of(&spec);
-        if config.method.order == Order::Queue && layout == StateLayout::Unknown {
+        if method.order == Order::Queue && layout == StateLayout::Unknown {
             return Err(Error::Setting {
                 setting: "simppo.order",
                 need: format!(
@@ -122,18 +151,18 @@ impl Training {
         let rules = Rules {
             layout,
             width,
-            extra: width_of(config.method.critic_input, width),
+            extra: width_of(method.critic_input, width),
             kinds: config.task_types.clone(),
             per: 1.0,
             hold: spec.action.hold(),
-            method: config.method.clone(),
+            method,
         };
         let mut this = Self {
             rules,
             spec,
             seeds: SeedTree::new(config.seed),
-            worlds: Vec::new(),
-            lanes: Vec::new(),
+            envs: Vec::new(),
+            tables: Vec::new(),
             founders: Vec::new(),
             members: Vec::new(),
             away: Vec::new(),
@@ -144,37 +173,41 @@ impl Training {
             finished: Vec::new(),
             config: config.clone(),
         };
-        this.replace_worlds(make)?;
+        this.replace_envs(make)?;
         Ok(this)
     }
 
-    /// Replaces every copy of the world: functions that came or went bring their agents or take
-    /// them along, the others go on with what they have learnt.
-    pub fn replace_worlds(
+    /// Replaces every copy of the environment: agents of functions that came or went come or go
+    /// with them, the others go on with what they have learnt.
+    pub fn replace_envs(
         &mut self,
         make: &dyn Fn() -> Result<Box<dyn MultiAgentEnv>>,
     ) -> Result<()> {
-        let seeds = self.seeds.child("world").child(&self.generation.to_string());
-        let mut worlds = Vec::new();
-        for number in 0..self.config.method.num_envs {
-            let mut world = make()?;
-            world.reset(Some(seeds.seed(&format!("lane/{number}"))))?;
-            worlds.push(world);
+        // Independent learners never had their environments replaced.
+        let is_first =
+            matches!(self.config.learners, Learners::Independent(_)) && self.generation == 0;
+        let seeds = env_seeds(self.config.seed, (!is_first).then_some(self.generation));
+        let mut envs = Vec::new();
+        for number in 0..self.rules.method.num_envs {
+            let mut env = make()?;
+            env.reset(Some(seeds.seed(&format!("lane/{number}"))))?;
+            envs.push(env);
         }
         if self.generation == 0 {
             // Sums are measured against the team as it began, so that growth can be seen.
-            self.rules.per = worlds[0].agents().len().max(2) as f64 - 1.0;
+            self.rules.per = envs[0].agents().len().max(2) as f64 - 1.0;
         }
         self.generation += 1;
-        self.founders = worlds[0].agents().to_vec();
-        self.lanes = worlds.iter().map(|world| Lane::new(world.as_ref(), &self.rules)).collect();
-        self.worlds = worlds;
+        self.founders = envs[0].agents().to_vec();
+        self.tables = envs.iter().map(|env| SeatTable::new(env.as_ref(), &self.rules)).collect();
+        self.envs = envs;
         let everybody = self.members.iter_mut().chain(&mut self.away);
         everybody.for_each(|member| member.running.fill(Running::default()));
         self.seat_everybody().map(drop)
     }
 
-    /// One step of everybody in every copy of the world. Says who left for good.
+    /// One step of every agent in every copy of the environment. Returns the agents that left for
+    /// good.
     pub fn step(&mut self) -> Result<Vec<Departed>> {
         self.step_in_parts(&mut |_| {})
     }
@@ -190,31 +223,31 @@ impl Training {
         self.choose();
         self.scatter();
         done(Part::Choosing);
-        let Self { lanes, worlds, rules, .. } = self;
-        let pairs = worlds.par_iter_mut().zip(lanes.par_iter_mut());
-        pairs.for_each(|(world, lane)| lane.play(world.as_mut(), rules));
+        let Self { tables, envs, rules, .. } = self;
+        let pairs = envs.par_iter_mut().zip(tables.par_iter_mut());
+        pairs.for_each(|(env, table)| table.play(env.as_mut(), rules));
         // The first in their order, whichever thread came first.
-        if let Some(failure) = lanes.iter_mut().find_map(|lane| lane.failure.take()) {
+        if let Some(failure) = tables.iter_mut().find_map(|table| table.failure.take()) {
             return Err(failure);
         }
         done(Part::Playing);
-        self.step += self.config.method.num_envs as u64;
+        self.step += self.rules.method.num_envs as u64;
         self.take_in();
-        self.keep_books();
-        let has_changed = self.lanes.iter().any(|lane| lane.has_changed);
+        self.count_episodes();
+        let has_changed = self.tables.iter().any(|table| table.has_changed);
         let departed = if has_changed { self.seat_everybody()? } else { Vec::new() };
         done(Part::Learning);
         Ok(departed)
     }
 
-    /// Plays until an episode has ended in every copy of the world.
+    /// Plays until an episode has ended in every copy of the environment.
     pub fn episode(&mut self) -> Result<Vec<Finished>> {
         self.finished.clear();
         rayon::scope(|_| -> Result<()> {
-            let mut is_over = vec![false; self.lanes.len()];
+            let mut is_over = vec![false; self.tables.len()];
             while is_over.contains(&false) {
                 self.step_inside(&mut |_| {})?;
-                let ends = self.lanes.iter().map(Lane::begins);
+                let ends = self.tables.iter().map(SeatTable::begins);
                 is_over.iter_mut().zip(ends).for_each(|(is_over, ends)| *is_over |= ends);
             }
             Ok(())
@@ -227,71 +260,68 @@ impl Training {
         std::mem::take(&mut self.finished)
     }
 
-    /// Every network chooses for those it plays for.
+    /// Every learner chooses for its seats.
     fn choose(&mut self) {
-        let Self { lanes, rules, nets, config, .. } = self;
-        let (lanes, rules) = (&*lanes, &*rules);
+        let Self { tables, rules, nets, config, .. } = self;
+        let (tables, rules) = (&*tables, &*rules);
         for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
-            net.choose(lanes, rules, workspace);
+            net.choose(tables, rules, workspace);
         });
     }
 
-    /// Hands the choices to the worlds; whoever did not choose holds.
+    /// Hands the choices to the environments; a seat without a choice holds.
     fn scatter(&mut self) {
-        let Self { lanes, rules, nets, .. } = self;
-        for lane in lanes.iter_mut() {
-            lane.actions.iter_mut().for_each(|action| action.clone_from(&rules.hold));
-        }
+        let Self { tables, rules, nets, .. } = self;
+        tables.iter_mut().for_each(|table| table.hold(rules));
         for net in nets.iter_mut().filter(|net| net.stopped.is_none()) {
             for (number, action) in net.chosen.iter().zip(&mut net.actions) {
                 let seat = &net.seats[*number];
                 // Swapped rather than copied: an action may own memory.
-                std::mem::swap(&mut lanes[seat.world].actions[seat.place], action);
+                std::mem::swap(&mut tables[seat.env].actions[seat.place], action);
             }
         }
     }
 
-    /// Every network takes in what came of its choices, and learns if it has seen enough.
+    /// Every learner records the outcome of its choices, and learns if it has seen enough.
     fn take_in(&mut self) {
-        let progress = (self.step as f64 / self.config.total_steps.max(1) as f64).min(1.0);
-        let Self { lanes, rules, nets, config, .. } = self;
-        let (lanes, rules) = (&*lanes, &*rules);
+        let Self { tables, rules, nets, config, .. } = self;
+        let (tables, rules, total_steps) = (&*tables, &*rules, config.total_steps);
         for_each_agent_of(config.kernel, QUICK, nets, |net, workspace| {
-            net.take_in(lanes, rules, workspace);
+            net.take_in(tables, rules, workspace);
         });
-        if nets.iter().any(|net| net.stopped.is_none() && net.ppo.is_due()) {
+        if nets.iter().any(Net::is_due) {
             for_each_agent(config.kernel, nets, |net, workspace| {
-                if net.stopped.is_none() {
-                    net.learn(progress, workspace);
+                if net.is_due() {
+                    net.learn(total_steps, workspace);
                 }
             });
         }
     }
 
-    /// Counts rewards and episodes; base models follow whoever does best.
-    fn keep_books(&mut self) {
-        let Self { lanes, members, finished, .. } = self;
+    /// Counts rewards and episodes; base models follow the best agent of their type.
+    fn count_episodes(&mut self) {
+        let Self { tables, members, finished, .. } = self;
         let mut has_ended = false;
-        for (world, lane) in lanes.iter().enumerate() {
-            for last in &lane.last {
+        for (env, table) in tables.iter().enumerate() {
+            for last in &table.last {
                 let found = members.binary_search_by_key(&last.agent, |member| member.agent);
                 let Ok(index) = found else { continue };
-                let running = &mut members[index].running[world];
+                let running = &mut members[index].running[env];
                 running.own += last.own;
                 running.paid += last.paid;
                 running.length += 1;
                 // An agent that merely waits for its turn is not at the end of its episode.
-                let is_over = lane.agents.binary_search(&last.agent).is_err() || lane.begins();
+                let is_over = table.agents.binary_search(&last.agent).is_err() || table.begins();
                 if !is_over {
                     continue;
                 }
                 has_ended = true;
-                let Running { own, paid, length } = members[index].finish(world);
+                let Running { own, paid, length } = members[index].finish(env);
                 let (agent, own_return, paid_return) = (last.agent, own, paid);
-                finished.push(Finished { agent, world, own_return, paid_return, length });
+                finished.push(Finished { agent, env, own_return, paid_return, length });
             }
         }
-        if has_ended && self.config.method.parameter_sharing == ParameterSharing::Base {
+        if has_ended && self.rules.method.parameter_sharing == ParameterSharing::Base {
             self.update_bases();
         }
     }
@@ -301,19 +331,20 @@ impl Training {
             let of_kind = self.members.iter().filter(|member| member.kind == kind);
             let sound = of_kind.filter(|member| self.nets[member.net].stopped.is_none());
             let ranked = sound.filter_map(|member| Some((member.standing()?, member.net)));
-            if let Some((_, net)) = ranked.max_by(|a, b| a.0.total_cmp(&b.0)) {
-                self.bases.follow(kind, &self.nets[net].ppo);
+            let best = ranked.max_by(|a, b| a.0.total_cmp(&b.0));
+            if let Some(ppo) = best.and_then(|(_, net)| self.nets[net].ppo()) {
+                self.bases.follow(kind, ppo);
             }
         }
     }
 
-    /// Gives everybody alive a seat; newcomers get networks, leavers give theirs back.
+    /// Gives every living agent a seat; newcomers get learners, leavers give theirs back.
     fn seat_everybody(&mut self) -> Result<Vec<Departed>> {
-        let present = self.lanes[0].agents.clone();
-        if self.lanes[1..].iter().any(|lane| lane.agents != present) {
+        let present = self.tables[0].agents.clone();
+        if self.tables[1..].iter().any(|table| table.agents != present) {
             return Err(Error::Apart);
         }
-        // Leavers first, so that their networks' lanes are free.
+        // Leavers first, so that the rows of their learners are free.
         let is_absent = |member: &mut Member| present.binary_search(&member.agent).is_err();
         let leavers: Vec<Member> = self.members.extract_if(.., is_absent).collect();
         self.away.extend(leavers);
@@ -323,7 +354,7 @@ impl Training {
                 let returned = self.away.iter().position(|member| member.agent == *agent);
                 let member = match returned {
                     Some(place) => self.away.swap_remove(place),
-                    None => self.raise(*agent, self.lanes[0].kinds[place], present.len())?,
+                    None => self.raise(*agent, self.tables[0].kinds[place], present.len())?,
                 };
                 self.members.insert(index, member);
             }
@@ -331,33 +362,33 @@ impl Training {
         self.away.sort_unstable_by_key(|member| member.agent);
         self.nets.iter_mut().for_each(|net| net.seats.clear());
         for (place, member) in self.members.iter().enumerate() {
-            for (world, ppo_lane) in member.ppo_lanes.iter().enumerate() {
-                self.nets[member.net].seats.push(Seat { world, place, ppo_lane: *ppo_lane });
+            for (env, row) in member.rows.iter().enumerate() {
+                self.nets[member.net].seats.push(Seat { env, place, row: *row });
             }
         }
         self.let_go();
         Ok(departed)
     }
 
-    /// Parts with those away that no episode brings back: their lanes are free.
+    /// Parts with those away that no episode brings back: their rows are free.
     fn dismiss(&mut self) -> Vec<Departed> {
         let Self { away, founders, nets, .. } = self;
         let is_gone = |member: &mut Member| founders.binary_search(&member.agent).is_err();
         let mut departed = Vec::new();
         for member in away.extract_if(.., is_gone) {
             let net = &mut nets[member.net];
-            let policy = net.stopped.clone().map_or_else(|| Ok(net.ppo.policy()), Err);
+            let policy = net.stopped.clone().map_or_else(|| Ok(net.policy()), Err);
             departed.push(Departed { agent: member.agent, policy });
-            member.ppo_lanes.into_iter().for_each(|lane| net.ppo.close_lane(lane));
+            net.close_rows(&member.rows);
         }
         departed
     }
 
-    /// Drops networks that play for nobody, and renumbers the others. Those of a kind, or of
-    /// all, are kept for whoever comes.
+    /// Drops learners without an agent, and renumbers the others. Those of a task type, or of all,
+    /// are kept for newcomers.
     fn let_go(&mut self) {
         if matches!(
-            self.config.method.parameter_sharing,
+            self.rules.method.parameter_sharing,
             ParameterSharing::Kind | ParameterSharing::All
         ) {
             return;
@@ -380,11 +411,11 @@ impl Training {
         everybody.for_each(|member| member.net = renumbered[member.net]);
     }
 
-    /// A new agent, with networks of its own or those it shares.
+    /// A new agent, with a learner of its own or the one it shares.
     fn raise(&mut self, agent: AgentId, kind: TaskType, team: usize) -> Result<Member> {
-        let worlds = self.config.method.num_envs;
-        let of_kind = || self.lanes[0].kinds.iter().filter(|other| **other == kind).count();
-        let (shared, name, sharers) = match self.config.method.parameter_sharing {
+        let envs = self.rules.method.num_envs;
+        let of_kind = || self.tables[0].kinds.iter().filter(|other| **other == kind).count();
+        let (shared, name, sharers) = match self.rules.method.parameter_sharing {
             ParameterSharing::None | ParameterSharing::Base => {
                 (None, format!("agent/{}", agent.number()), 1)
             }
@@ -397,22 +428,24 @@ impl Training {
         let net = match shared {
             Some(net) => net,
             None => {
-                let origin = Origin { agent, kind, rows: sharers * worlds };
+                let origin = Origin { agent, kind, rows: sharers * envs };
                 let seeds = self.seeds.child(&name).child("learner");
                 let mut net = Net::new(&self.form(), origin, seeds)?;
-                if self.config.method.parameter_sharing == ParameterSharing::Base {
-                    self.bases.start(kind, &mut net.ppo);
+                if self.rules.method.parameter_sharing == ParameterSharing::Base
+                    && let Some(ppo) = net.ppo_mut()
+                {
+                    self.bases.start(kind, ppo);
                 }
                 self.nets.push(net);
                 self.nets.len() - 1
             }
         };
-        let ppo_lanes = (0..worlds).map(|_| self.nets[net].ppo.open_lane()).collect();
-        Ok(Member::new(agent, kind, net, ppo_lanes))
+        let rows = self.nets[net].open_rows(envs);
+        Ok(Member::new(agent, kind, net, rows))
     }
 
     fn form(&self) -> Form<'_> {
-        Form { ppo: &self.config.ppo, spec: &self.spec, extra: self.rules.extra }
+        Form { learners: &self.config.learners, spec: &self.spec, extra: self.rules.extra }
     }
 
     /// The policy of everybody there and of those who come back, as it is now; an agent that
@@ -420,7 +453,7 @@ impl Training {
     pub fn policies(&self) -> Vec<(AgentId, Policy)> {
         let everybody = self.members.iter().chain(&self.away);
         let sound = everybody.filter(|member| self.nets[member.net].stopped.is_none());
-        let policy = |member: &Member| (member.agent, self.nets[member.net].ppo.policy());
+        let policy = |member: &Member| (member.agent, self.nets[member.net].policy());
         let mut policies: Vec<_> = sound.map(policy).collect();
         policies.sort_by_key(|(agent, _)| *agent);
         policies
@@ -436,7 +469,7 @@ impl Training {
         self.net_of(agent)?.stopped.as_deref()
     }
 
-    /// Figures of an update of an agent's network, if there was one in the last step.
+    /// Figures of an update of an agent's learner, if there was one in the last step.
     pub fn learned(&self, agent: AgentId) -> Option<&[(&'static str, f64)]> {
         self.net_of(agent)?.learned.as_deref()
     }
@@ -449,20 +482,20 @@ impl Training {
         of(&self.members).or_else(|| of(&self.away)).map(|net| &self.nets[net])
     }
 
-    /// What the agents play in.
+    /// The environment of the agents.
     pub fn spec(&self) -> &EnvSpec {
         &self.spec
     }
 
-    /// Steps that the team has played, those of all copies together.
+    /// Steps that the agents have played, those of all copies together.
     pub fn steps(&self) -> u64 {
         self.step
     }
 
-    /// Bytes that the team keeps while it trains, without its worlds.
+    /// Bytes that the agents keep while they train, without their environments.
     pub fn bytes(&self) -> usize {
-        let lanes: usize = self.lanes.iter().map(Lane::bytes).sum();
-        lanes + self.nets.iter().map(|net| net.ppo.bytes()).sum::<usize>()
+        let tables: usize = self.tables.iter().map(SeatTable::bytes).sum();
+        tables + self.nets.iter().map(Net::bytes).sum::<usize>()
     }
 
     /// Writes the whole state, but for what the last step left to be asked for: episodes that
@@ -470,9 +503,9 @@ impl Training {
     pub fn save(&self, out: &mut Snapshot) {
         out.put_u64("team/clock", [self.step, self.generation, self.nets.len() as u64]);
         out.put_f64("team/per", [self.rules.per]);
-        for (number, (world, lane)) in self.worlds.iter().zip(&self.lanes).enumerate() {
-            world.save(&format!("team/world/{number}"), out);
-            lane.save(&format!("team/lane/{number}"), out);
+        for (number, (env, table)) in self.envs.iter().zip(&self.tables).enumerate() {
+            env.save(&format!("team/env/{number}"), out);
+            table.save(&format!("team/table/{number}"), out);
         }
         for (number, net) in self.nets.iter().enumerate() {
             net.save(&format!("team/net/{number}"), out);
@@ -493,9 +526,9 @@ impl Training {
         let clock = from.u64s("team/clock", 3)?;
         [self.step, self.generation] = [clock[0], clock[1]];
         self.rules.per = from.f64s("team/per", 1)?[0];
-        for (number, (world, lane)) in self.worlds.iter_mut().zip(&mut self.lanes).enumerate() {
-            world.load(&format!("team/world/{number}"), from)?;
-            lane.load(world.as_ref(), &self.rules, &format!("team/lane/{number}"), from)?;
+        for (number, (env, table)) in self.envs.iter_mut().zip(&mut self.tables).enumerate() {
+            env.load(&format!("team/env/{number}"), from)?;
+            table.load(env.as_ref(), &self.rules, &format!("team/table/{number}"), from)?;
         }
         let mut nets = Vec::new();
         for number in 0..clock[2] {
@@ -513,24 +546,29 @@ impl Training {
         let (members, away) = (members("team/members")?, members("team/away")?);
         (self.members, self.away) = (members, away);
         self.founders = agents("team/founders")?;
-        if let Some(net) = self.nets.first() {
-            self.bases.load("team/bases", &net.ppo, from)?;
+        if let Some(ppo) = self.nets.first().and_then(Net::ppo) {
+            self.bases.load("team/bases", ppo, from)?;
         }
         self.finished.clear();
         self.seat_everybody().map(drop)
     }
 
-    /// A saved agent, refused if it does not fit the networks that were.
+    /// A saved agent, refused if it does not fit the saved learners.
     fn restored(&self, agent: AgentId, from: &Snapshot) -> Result<Member> {
-        let member = Member::load(agent, self.config.method.num_envs, from)?;
-        let lanes = self.nets.get(member.net).map(|net| net.ppo.lanes());
-        let fits = |lane: &usize| lanes.is_some_and(|lanes| *lane < lanes);
-        if member.ppo_lanes.iter().all(fits) {
+        let member = Member::load(agent, self.rules.method.num_envs, from)?;
+        let rows = self.nets.get(member.net).map_or(0, Net::rows);
+        if member.rows.iter().all(|row| *row < rows) {
             return Ok(member);
         }
-        let found = format!("network {}, lanes {:?}", member.net, member.ppo_lanes);
-        let expected = format!("one of {} networks and its lanes", self.nets.len());
+        let found = format!("learner {}, rows {:?}", member.net, member.rows);
+        let expected = format!("one of {} learners and its rows", self.nets.len());
         let name = format!("team/member/{}/facts", agent.number());
         Err(homeostat_core::Error::SnapshotMismatch { name, found, expected }.into())
     }
+}
+
+/// The seeds of the copies of an environment, after it was replaced so many times.
+pub(crate) fn env_seeds(seed: u64, generation: Option<u64>) -> SeedTree {
+    let seeds = SeedTree::new(seed).child("world");
+    generation.map_or_else(|| seeds.clone(), |generation| seeds.child(&generation.to_string()))
 }

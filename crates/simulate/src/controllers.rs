@@ -1,4 +1,4 @@
-//! Who controls the functions of a simulation: a heuristic, a learned policy, chance, or the
+//! The controllers of a simulation: a heuristic, learned policies, random actions, or the
 //! platform itself. All of them go through the one decision path.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ const NONE: &str = "none";
 const RANDOM: &str = "random";
 const ON_DEMAND: &str = "on-demand";
 
-/// Who controls every function of a simulation.
+/// The controllers of all functions of a simulation.
 #[derive(Debug, Clone)]
 pub enum Controllers {
     /// A heuristic by name.
@@ -27,7 +27,7 @@ pub enum Controllers {
     /// Policies that were learnt: function k has that of agent k, around again if there are
     /// more functions than policies.
     Learned {
-        /// What they are called.
+        /// Their name in tables.
         name: String,
         /// The policies.
         candidates: Vec<Candidate>,
@@ -47,7 +47,7 @@ impl Controllers {
         names
     }
 
-    /// A name, a run folder or a policy file.
+    /// A name, a run directory or a policy file.
     pub fn parse(text: &str, sampling: Sampling) -> Result<Self> {
         match text {
             NONE => return Ok(Self::Heuristic("fixed".to_owned())),
@@ -82,7 +82,7 @@ impl Controllers {
         })
     }
 
-    /// What to call it in tables.
+    /// The name in tables.
     pub fn name(&self) -> &str {
         match self {
             Self::Heuristic(name) if name == "fixed" => NONE,
@@ -92,7 +92,13 @@ impl Controllers {
         }
     }
 
-    /// Who changes what targets are given.
+    /// Whether one of them reads the other members of its team.
+    pub(crate) fn needs_team(&self) -> bool {
+        let Self::Learned { candidates, .. } = self else { return false };
+        candidates.iter().any(|candidate| candidate.policy.schema().features.needs_team())
+    }
+
+    /// What changes the allocations of targets.
     pub(crate) fn scaled_by(&self) -> ScaledBy {
         if matches!(self, Self::OnDemand) { ScaledBy::Itself } else { ScaledBy::Controllers }
     }

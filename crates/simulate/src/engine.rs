@@ -1,10 +1,12 @@
 //! A simulated system and its controllers, played window by window.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use homeostat_core::{SeedTree, SimDuration};
 use homeostat_decide::{
-    Decision, Features, Guards, PlantSource, Policy, ScaledBy, SimulatedPlant, TargetWindow, decide,
+    Decision, Features, Guards, PlantSource, Policy, ScaledBy, SimulatedPlant, TargetWindow,
+    TeamMember, TeamSnapshot, TeamState, decide,
 };
 use homeostat_lab::Result;
 use homeostat_simppo::TurnQueue;
@@ -12,16 +14,46 @@ use homeostat_simppo::TurnQueue;
 use super::controllers::{Controllers, OutOfTurn};
 use super::outcome::{Figures, FunctionOutcome, SimulationOutcome, WindowMeans};
 
-/// What is played.
+/// A system and the policies that control it.
+///
+/// Ten minutes of the serverless platform under the Horizontal Pod Autoscaler:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use homeostat_core::SimDuration;
+/// use homeostat_rl::Sampling;
+/// use homeostat_sim_faas::FaasConfig;
+/// use homeostat_simulate::{Controllers, Scenario, Simulation};
+///
+/// # fn main() -> homeostat_lab::Result<()> {
+/// let simulation = Simulation {
+///     system: Arc::new(FaasConfig::default().build()?),
+///     scenario: Scenario::Together,
+///     controllers: Controllers::parse("hpa", Sampling::Greedy)?,
+///     duration: SimDuration::from_secs(600),
+/// };
+/// let mut decisions = 0;
+/// let outcome = simulation.run(1, &mut |window| {
+///     // Every window ends with a decision and its reasons.
+///     assert!(!window.decision.reasons().is_empty());
+///     decisions += 1;
+///     Ok(())
+/// })?;
+/// assert_eq!(decisions, simulation.windows() * outcome.functions.len() as u64);
+/// assert!((0.0..=1.0).contains(&outcome.total.slo_violation_ratio));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Simulation {
     /// The system, its targets and their load.
     pub system: Arc<dyn PlantSource>,
     /// Whether its targets share it.
     pub scenario: Scenario,
-    /// Who controls them.
+    /// The policies that control them.
     pub controllers: Controllers,
-    /// How long.
+    /// Simulated time, rounded up to whole windows.
     pub duration: SimDuration,
 }
 
@@ -54,13 +86,15 @@ struct Controlled {
     policy: Box<dyn Policy>,
     guards: Guards,
     features: Features,
+    /// What the others of its team see of it.
+    member: TeamMember,
     means: WindowMeans,
     /// Decisions that the system had no room for.
     ungranted: u64,
 }
 
 impl Simulation {
-    /// Plays one seed. `record` is shown every window; an error of it ends the run.
+    /// Plays one seed. `record` is called with every window; its error ends the run.
     pub fn run(
         &self,
         seed: u64,
@@ -120,12 +154,14 @@ impl Simulation {
                 policy: self.controllers.build(*number, &heuristic, bounds, &seeds)?,
                 guards: Guards::bounds_only(bounds)?,
                 features: Features::new(bounds),
+                member: TeamMember::new(bounds),
                 means: WindowMeans::default(),
                 ungranted: 0,
             });
         }
         let takes_turns =
             matches!(self.controllers, Controllers::Learned { takes_turns: true, .. });
+        let needs_team = self.controllers.needs_team();
         let mut queue = TurnQueue::default();
         for _ in 0..self.windows() {
             plant.advance()?;
@@ -135,10 +171,18 @@ impl Simulation {
                 one.means.add(&features, plant.reward(target));
                 kept.push(features[0]);
             }
+            let team = needs_team.then(|| {
+                let members = controlled.iter_mut().enumerate();
+                let members = members
+                    .map(|(target, one)| (target, one.member.observe(plant.observe(target))));
+                TeamSnapshot::new(members.collect())
+            });
             let turn = if takes_turns { queue.next(numbers, &kept) } else { None };
             for (target, one) in controlled.iter_mut().enumerate() {
                 let acts = !takes_turns || turn == Some(target);
-                let decision = one.control(plant.as_mut(), target, scaled_by, acts)?;
+                let others = team.as_ref().map(|team| team.others(&target));
+                let end = WindowEnd { target, others, acts };
+                let decision = one.control(plant.as_mut(), scaled_by, end)?;
                 record(WindowRecord {
                     function: one.number,
                     name: plant.name(target),
@@ -151,19 +195,30 @@ impl Simulation {
     }
 }
 
+/// The end of one window of one target.
+struct WindowEnd {
+    target: usize,
+    /// The others of its team, if its policy reads them.
+    others: Option<TeamState>,
+    /// Whether it is its turn.
+    acts: bool,
+}
+
 impl Controlled {
-    /// The end of one window: decision and action.
+    /// Decision and action.
     fn control(
         &mut self,
         plant: &mut dyn SimulatedPlant,
-        target: usize,
         scaled_by: ScaledBy,
-        acts: bool,
+        WindowEnd { target, others, acts }: WindowEnd,
     ) -> Result<Decision> {
-        let seen = plant.observe(target);
+        let mut seen = Cow::Borrowed(plant.observe(target));
+        if others.is_some() {
+            seen.to_mut().team = others;
+        }
         let decision = match acts {
-            true => decide(self.policy.as_mut(), &mut self.guards, seen),
-            false => decide(&mut OutOfTurn(self.policy.as_mut()), &mut self.guards, seen),
+            true => decide(self.policy.as_mut(), &mut self.guards, &seen),
+            false => decide(&mut OutOfTurn(self.policy.as_mut()), &mut self.guards, &seen),
         };
         if scaled_by == ScaledBy::Controllers {
             let granted = plant.apply(target, &decision)?;
@@ -173,7 +228,7 @@ impl Controlled {
     }
 }
 
-/// What came out of one plant.
+/// The result of one plant.
 struct Played {
     outcomes: Vec<FunctionOutcome>,
     cores: f64,

@@ -1,4 +1,4 @@
-//! A platform that grows while it is served: half-way, more functions and further nodes come.
+//! A platform that grows during a simulation: half-way, functions and nodes are added.
 
 use homeostat_core::{SeedTree, SimTime};
 use homeostat_decide::Policy;
@@ -16,8 +16,8 @@ pub struct Growth {
     pub functions_at_first: usize,
     /// Nodes at first.
     pub nodes_at_first: usize,
-    /// Who controls the functions: a newcomer has the policy that its number gives it, and
-    /// nobody learns any further.
+    /// The controllers; a function that joins has the policy of its number, and no policy learns
+    /// any further.
     pub controllers: Controllers,
     /// Windows before the others come, and as many after.
     pub windows: u64,
@@ -30,12 +30,12 @@ pub struct GrowthWindow {
     pub at: SimTime,
     /// Functions that are there.
     pub functions: usize,
-    /// Those whose objective was kept.
+    /// Those that met their SLO.
     pub kept: usize,
-    /// Requests whose fate is known.
+    /// Requests that were answered, given up or lost.
     pub settled: u64,
-    /// Requests that were late or lost.
-    pub missed: u64,
+    /// Requests that violated the SLO.
+    pub slo_violations: u64,
     /// Containers, the mean over the window.
     pub containers: f64,
 }
@@ -97,11 +97,12 @@ impl Growth {
 fn look(tenants: &mut Tenants, functions: usize) -> GrowthWindow {
     let at = tenants.platform().now();
     let windows = (0..functions).filter_map(|place| tenants.window(place));
-    let mut seen = GrowthWindow { at, functions, kept: 0, settled: 0, missed: 0, containers: 0.0 };
+    let mut seen =
+        GrowthWindow { at, functions, kept: 0, settled: 0, slo_violations: 0, containers: 0.0 };
     for window in windows {
         seen.kept += usize::from(window.is_slo_met());
         seen.settled += window.settled();
-        seen.missed += window.missed;
+        seen.slo_violations += window.slo_violations;
         seen.containers += window.container_s / window.observation.window.seconds().max(1e-9);
     }
     seen
@@ -138,7 +139,7 @@ mod tests {
         assert!(windows[..6].iter().all(|window| window.functions == 3), "{windows:?}");
         assert!(windows[6..].iter().all(|window| window.functions == 5), "{windows:?}");
         for window in &windows {
-            assert!(window.missed <= window.settled && window.kept <= window.functions);
+            assert!(window.slo_violations <= window.settled && window.kept <= window.functions);
             assert!(window.settled > 0 && window.containers > 0.0, "{window:?}");
         }
         // The newcomers' requests are more than the third that fluctuation explains.
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_is_one_story_and_whoever_watches_may_end_it() {
+    fn one_seed_has_one_result_and_the_observer_may_end_the_run() {
         let run = |seed| growth().run(seed, &mut |_| Ok(())).unwrap();
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));

@@ -6,7 +6,7 @@ mod controllers;
 mod engine;
 mod growth;
 mod outcome;
-mod plant_world;
+mod plant_dynamics;
 mod run;
 mod single_target;
 mod trace;
@@ -17,11 +17,11 @@ pub use controllers::Controllers;
 pub use engine::{Scenario, Simulation, WindowRecord};
 pub use growth::{Growth, GrowthWindow};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
-pub use plant_world::{PlantCard, PlantWorld};
+pub use plant_dynamics::{PlantCard, PlantDynamics};
 pub use run::{FinishedSimulation, SimulationFacts, run_simulation};
 pub use single_target::{SingleTarget, SingleTargetSystem};
 pub use trace::{TraceFiles, TraceScenario, TracedPlatform};
-pub use trace_file::{FileProgress, read_trace};
+pub use trace_file::read_trace;
 pub use trace_report::{
     GeneratedTrace, TableSummary, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
 };

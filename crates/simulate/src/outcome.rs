@@ -1,4 +1,4 @@
-//! What came out of a simulation, in figures.
+//! The figures of a simulation.
 
 use homeostat_core::{Fraction, SimDuration};
 use homeostat_decide::{Features, SimulatedPlant};
@@ -45,10 +45,10 @@ pub const QUANTILES: [f64; 15] =
 /// The figures that policies are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Requests whose fate is known: answered, given up, lost, or late already at the end.
+    /// Requests that were answered, given up or lost, or were late already at the end.
     pub requests: u64,
-    /// Percent of them that missed the objective's threshold.
-    pub miss_pct: f64,
+    /// Fraction of them that violated the SLO, 0 to 1.
+    pub slo_violation_ratio: f64,
     /// 99th percentile of the latency in milliseconds; of several functions, none.
     pub p99_ms: Option<f64>,
     /// The same over the objective; of several functions, the geometric mean.
@@ -69,7 +69,7 @@ pub struct Figures {
     pub memory_gib_s: f64,
     /// Containers started.
     pub cold_starts: u64,
-    /// Containers killed for want of memory.
+    /// Out-of-memory kills of containers.
     pub oom_kills: u64,
 }
 
@@ -114,7 +114,7 @@ impl FunctionOutcome {
             slo_ms,
             figures: Figures {
                 requests: totals.requests,
-                miss_pct: totals.missed as f64 / totals.requests.max(1) as f64 * 100.0,
+                slo_violation_ratio: totals.slo_violations as f64 / totals.requests.max(1) as f64,
                 p99_ms,
                 p99_over_slo: p99_ms.unwrap_or(0.0) / slo_ms,
                 preservation,
@@ -133,20 +133,25 @@ impl FunctionOutcome {
 }
 
 impl Figures {
-    /// All functions together: sums, means over functions, and misses over requests.
+    /// [`Figures::slo_violation_ratio`] in percent, for tables that people read.
+    pub fn slo_violation_pct(&self) -> f64 {
+        100.0 * self.slo_violation_ratio
+    }
+
+    /// All functions together: sums, means over functions, and SLO violations over requests.
     pub(crate) fn together(functions: &[FunctionOutcome]) -> Self {
         let count = functions.len().max(1) as f64;
         let all = || functions.iter().map(|function| &function.figures);
         let mean = |figure: fn(&Self) -> f64| all().map(figure).sum::<f64>() / count;
         let sum = |figure: fn(&Self) -> f64| all().map(figure).sum::<f64>();
         let requests: u64 = all().map(|figures| figures.requests).sum();
-        let missed = sum(|figures| figures.miss_pct * figures.requests as f64);
+        let violations = sum(|figures| figures.slo_violation_ratio * figures.requests as f64);
         let served: Vec<f64> =
             all().map(|figures| figures.p99_over_slo).filter(|over| *over > 0.0).collect();
         let logs: f64 = served.iter().map(|over| over.ln()).sum();
         Self {
             requests,
-            miss_pct: missed / requests.max(1) as f64,
+            slo_violation_ratio: violations / requests.max(1) as f64,
             p99_ms: None,
             p99_over_slo: if served.is_empty() { 0.0 } else { (logs / served.len() as f64).exp() },
             preservation: mean(|figures| figures.preservation),

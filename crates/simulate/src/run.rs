@@ -2,7 +2,7 @@
 //! all seeds.
 //!
 //! ```text
-//! config.toml      the settings of the world
+//! config.toml      the settings of the simulated system
 //! run.json         policy, scenario, seeds, duration: enough to play it again
 //! windows.jsonl    one line per window and function of the first seed
 //! summary.json     the figures of every seed, when all are done
@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use homeostat_lab::{Error, Result, RunFolder, file_error};
+use homeostat_lab::{
+    Error, FormerPercentage, Result, RunDirectory, file_error, with_former_percentages,
+    without_former_percentages,
+};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,13 +33,13 @@ pub struct SimulationFacts {
     pub kind: String,
     /// Version of this program.
     pub homeostat: String,
-    /// Who controlled the functions.
+    /// The policy that controlled the functions.
     pub policy: String,
     /// `together`, `alone` or `trace`.
     pub scenario: String,
     /// Files of the trace, if there was one.
     pub trace: Option<TraceFiles>,
-    /// The load, in words.
+    /// The name of the load.
     pub load: String,
     /// Functions.
     pub functions: usize,
@@ -50,13 +53,17 @@ pub struct SimulationFacts {
     pub seeds: Vec<u64>,
 }
 
+/// The percentages of summaries of 0.1.0.
+const FORMER_SUMMARY: [FormerPercentage; 1] =
+    [FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" }];
+
 /// The word in `run.json`.
 const KIND: &str = "simulation";
 
 /// A finished simulation, as it was written.
 #[derive(Debug, Clone)]
 pub struct FinishedSimulation {
-    /// Its folder.
+    /// Its directory.
     pub path: PathBuf,
     /// What it was.
     pub facts: SimulationFacts,
@@ -70,7 +77,7 @@ struct Summary {
     outcomes: Vec<SimulationOutcome>,
 }
 
-/// Plays every seed, several at once, and writes the folder. `progress` hears how many of all
+/// Plays every seed, several at once, and writes the directory. `progress` is called with how many of all
 /// windows are done, from any thread; once `stop` is set, the run ends with an error.
 pub fn run_simulation(
     simulation: &Simulation,
@@ -80,10 +87,10 @@ pub fn run_simulation(
     progress: &(dyn Fn(u64, u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<FinishedSimulation> {
-    let folder = RunFolder::create_plain(path)?;
-    folder.write("config.toml", config_toml.as_bytes())?;
-    folder.write("run.json", pretty(facts).as_bytes())?;
-    let windows_path = folder.file("windows.jsonl");
+    let directory = RunDirectory::create_plain(path)?;
+    directory.write("config.toml", config_toml.as_bytes())?;
+    directory.write("run.json", pretty(facts).as_bytes())?;
+    let windows_path = directory.file("windows.jsonl");
     let file = File::create(&windows_path).map_err(file_error("create", &windows_path))?;
     let writer = Mutex::new(BufWriter::new(file));
     let functions = facts.functions as u64;
@@ -107,7 +114,8 @@ pub fn run_simulation(
     let mut writer = writer.into_inner().expect("no writer panics");
     writer.flush().map_err(file_error("write", &windows_path))?;
     let summary = Summary { policy: facts.policy.clone(), outcomes };
-    folder.write("summary.json", pretty(&summary).as_bytes())?;
+    let record = with_former_percentages(json!(summary), &FORMER_SUMMARY);
+    directory.write("summary.json", pretty(&record).as_bytes())?;
     Ok(FinishedSimulation {
         path: path.to_owned(),
         facts: facts.clone(),
@@ -116,24 +124,26 @@ pub fn run_simulation(
 }
 
 impl FinishedSimulation {
-    /// Reads a folder that [`run_simulation`] wrote.
+    /// Reads a directory that [`run_simulation`] wrote.
     pub fn open(path: &Path) -> Result<Self> {
-        let folder = RunFolder::open(path)?;
+        let directory = RunDirectory::open(path)?;
         let unreadable = |name: &str, reason: String| Error::NotARun {
             path: path.to_owned(),
             reason: format!("its {name} cannot be used: {reason}"),
         };
-        let facts: SimulationFacts = serde_json::from_slice(&folder.read("run.json")?)
+        let facts: SimulationFacts = serde_json::from_slice(&directory.read("run.json")?)
             .map_err(|error| unreadable("run.json", error.to_string()))?;
         if facts.kind != KIND {
             let reason = format!("it is of a {}, not of a simulation", facts.kind);
             return Err(unreadable("run.json", reason));
         }
-        if !folder.file("summary.json").is_file() {
+        if !directory.file("summary.json").is_file() {
             let reason = "the simulation was interrupted before its end".to_owned();
             return Err(Error::NotARun { path: path.to_owned(), reason });
         }
-        let summary: Summary = serde_json::from_slice(&folder.read("summary.json")?)
+        let summary: Summary = serde_json::from_slice(&directory.read("summary.json")?)
+            .map(|summary| without_former_percentages(summary, &FORMER_SUMMARY))
+            .and_then(serde_json::from_value)
             .map_err(|error| unreadable("summary.json", error.to_string()))?;
         if summary.outcomes.is_empty() || facts.seeds.is_empty() {
             return Err(unreadable("summary.json", "it has no seeds".to_owned()));
@@ -143,7 +153,7 @@ impl FinishedSimulation {
 }
 
 impl Simulation {
-    /// What it is, in words.
+    /// The facts of a run of these seeds, as `run.json` has them.
     pub fn facts(&self, trace: Option<TraceFiles>, seeds: Vec<u64>) -> SimulationFacts {
         let scenario = match self.scenario {
             _ if trace.is_some() => "trace",
@@ -181,7 +191,9 @@ fn line_of(record: &WindowRecord<'_>) -> serde_json::Value {
         "arrivals_per_s": obs.arrivals_per_s,
         "waiting": obs.waiting,
         "completed": window.completed,
-        "missed": window.missed,
+        "slo_violations": window.slo_violations,
+        // The key of 0.1.0, for one release.
+        "missed": window.slo_violations,
         "timed_out": window.timed_out,
         "failed": window.failed,
         "cold_starts": window.cold_starts,

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use homeostat_core::{Persist, SeedTree, SimDuration, Stream};
 use homeostat_decide::{Error, PlantSimulator, PlantSource, Result, ScaledBy, SimulatedPlant};
 use homeostat_env::{
-    ConfiguredSimulator, Env, EnvSpec, Episode, Error as EnvError, SettingsTable, Simulator, World,
-    read_settings, unknown_id,
+    ConfiguredSimulator, Dynamics, Env, EnvSpec, Episode, Error as EnvError, SettingsTable,
+    Simulator, read_settings, unknown_id,
 };
 use serde::de::DeserializeOwned;
 
-use crate::plant_world::{PlantCard, PlantWorld};
+use crate::plant_dynamics::{PlantCard, PlantDynamics};
 
 /// The settings of a system with one target, such as a queue, and how to make it.
 pub trait SingleTargetSystem:
@@ -58,9 +58,9 @@ impl<S> Default for SingleTarget<S> {
 struct Configured<S>(S);
 
 impl<S: SingleTargetSystem> Configured<S> {
-    fn world(&self) -> Result<PlantWorld<S::Plant>> {
+    fn dynamics(&self) -> Result<PlantDynamics<S::Plant>> {
         let system = self.0.clone();
-        PlantWorld::new(S::CARD, move |rng| system.plant(rng))
+        PlantDynamics::new(S::CARD, move |rng| system.plant(rng))
     }
 }
 
@@ -83,7 +83,7 @@ impl<S: SingleTargetSystem> Simulator for SingleTarget<S> {
 
 impl<S: SingleTargetSystem> ConfiguredSimulator for Configured<S> {
     fn specs(&self) -> Vec<EnvSpec> {
-        self.world().iter().map(World::spec).collect()
+        self.dynamics().iter().map(Dynamics::spec).collect()
     }
 
     fn make(&self, id: &str, _agent: u32) -> homeostat_env::Result<Box<dyn Env>> {
@@ -91,7 +91,7 @@ impl<S: SingleTargetSystem> ConfiguredSimulator for Configured<S> {
             return Err(unknown_id(id, [S::CARD.id].into_iter()));
         }
         let refused = |error: Error| EnvError::CannotBeMade { reason: error.to_string() };
-        Ok(Box::new(Episode::new(self.world().map_err(refused)?)))
+        Ok(Box::new(Episode::new(self.dynamics().map_err(refused)?)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use homeostat_core::{Bytes, Fraction, Millicores, SeedTree, SimDuration, Slo};
 use homeostat_decide::{Allocation, PlantSource, ScaledBy, SimulatedPlant};
 use homeostat_env::Simulator;
-use homeostat_lab::{Error, Result, RunConfig};
+use homeostat_lab::{Error, FileProgress, Result, RunConfig};
 use homeostat_load::TraceArrivals;
 use homeostat_load::trace::{FunctionKey, TraceReader};
 use homeostat_load::traffic::TrafficModel;
@@ -17,7 +17,7 @@ use homeostat_sim_faas::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::trace_file::{FileProgress, read_trace};
+use crate::trace_file::read_trace;
 
 /// The tables of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ struct TracedFunction {
 /// The platform behind the trace ended functions after ten minutes.
 const LONGEST_RUN: SimDuration = SimDuration::from_secs(600);
 
-/// A function of a trace must answer this many times slower than its mean before it misses:
+/// A function of a trace violates its SLO where it answers this many times slower than its mean:
 /// traces have no objectives.
 const OBJECTIVE_OVER_MEAN: f64 = 5.0;
 

@@ -6,12 +6,12 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use homeostat_core::{SeedTree, SimTime};
-use homeostat_lab::{Error, Result, file_error};
+use homeostat_lab::{Error, FileProgress, Result, file_error};
 use homeostat_load::trace::{InvocationReader, TraceReader};
 use homeostat_load::traffic::{ModelFit, Rhythm, Spread, TraceFigures, TraceSummary, TrafficModel};
 use serde::Serialize;
 
-use crate::trace_file::{FileProgress, read_trace};
+use crate::trace_file::read_trace;
 
 /// Invocations after this minute are refused: each function has a count for every minute.
 /// It is ten weeks; the trace of 2021 has two.
@@ -204,7 +204,7 @@ pub fn read_model(path: &Path) -> Result<TrafficModel> {
 }
 
 /// Makes a trace and writes it as a table of requests per minute, as the trace of 2019 is.
-/// The file is whole or absent. Tells after each function how many there are.
+/// The file is whole or absent. Reports the number of functions after each.
 pub fn write_trace(
     path: &Path,
     trace: &GeneratedTrace,

@@ -1,4 +1,4 @@
-//! Who signs the certificates of a cluster.
+//! The certificate authority of a cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// A certificate authority that writes into one folder: `ca.crt`, and a pair of files for every
+/// A certificate authority that writes into one directory: `ca.crt`, and a pair of files for every
 /// certificate.
 pub struct Authority {
-    folder: PathBuf,
+    directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
     /// A new one.
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(directory: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name.push(DnType::CommonName, "test authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key");
         let pem = params.self_signed(&key).expect("signed").pem();
-        fs::write(folder.join("ca.crt"), pem).expect("written");
-        Self { folder: folder.to_owned(), issuer: Issuer::new(params, key) }
+        fs::write(directory.join("ca.crt"), pem).expect("written");
+        Self { directory: directory.to_owned(), issuer: Issuer::new(params, key) }
     }
 
     /// Writes `file.crt` and `file.key` for a user of these groups, or for a server of these
@@ -41,7 +41,8 @@ impl Authority {
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
-        fs::write(self.folder.join(format!("{file}.crt")), certificate.pem()).expect("written");
-        fs::write(self.folder.join(format!("{file}.key")), key.serialize_pem()).expect("written");
+        fs::write(self.directory.join(format!("{file}.crt")), certificate.pem()).expect("written");
+        fs::write(self.directory.join(format!("{file}.key")), key.serialize_pem())
+            .expect("written");
     }
 }

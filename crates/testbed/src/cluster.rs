@@ -17,13 +17,13 @@ pub(crate) const API_SERVER_SERVICE: &str = "10.0.0.1";
 
 /// How a cluster is started.
 pub struct ClusterConfig<'a> {
-    /// Folder of Kubernetes' binaries.
+    /// Directory of Kubernetes' binaries.
     pub binaries: &'a Path,
-    /// An empty folder for certificates, data and logs.
-    pub folder: &'a Path,
+    /// An empty directory for certificates, data and logs.
+    pub directory: &'a Path,
     /// Further arguments of the API server.
     pub api_server_arguments: &'a [&'a str],
-    /// Whether pods get the token of an account. Without a controller manager nobody makes
+    /// Whether pods get the token of an account. Without a controller manager nothing makes
     /// accounts, and no pod could be created.
     pub has_service_accounts: bool,
 }
@@ -31,9 +31,9 @@ pub struct ClusterConfig<'a> {
 impl ClusterConfig<'_> {
     /// Starts it and waits until it is ready.
     pub fn build(&self) -> Cluster {
-        let authority = Authority::new(self.folder);
-        let folder = self.folder.to_owned();
-        let file = |name: &str| folder.join(name).display().to_string();
+        let authority = Authority::new(self.directory);
+        let directory = self.directory.to_owned();
+        let file = |name: &str| directory.join(name).display().to_string();
         let names = ["127.0.0.1", API_SERVER_SERVICE, "localhost", "kubernetes.default.svc"];
         authority.issue("server", "server", &[], &names);
         let service_accounts = KeyPair::generate().expect("a key");
@@ -52,7 +52,7 @@ impl ClusterConfig<'_> {
             format!("--initial-cluster=default={peer_url}"),
             "--unsafe-no-fsync".to_owned(),
         ];
-        let etcd = Server::start(Path::new("etcd"), arguments, &folder.join("etcd.log"));
+        let etcd = Server::start(Path::new("etcd"), arguments, &directory.join("etcd.log"));
         let arguments = [
             format!("--etcd-servers={client_url}"),
             "--bind-address=127.0.0.1".to_owned(),
@@ -74,9 +74,10 @@ impl ClusterConfig<'_> {
         let further = self.api_server_arguments.iter().copied().chain(no_accounts);
         let further = further.map(str::to_owned);
         let program = self.binaries.join("kube-apiserver");
-        let log = folder.join("apiserver.log");
+        let log = directory.join("apiserver.log");
         let api_server = Server::start(&program, arguments.into_iter().chain(further), &log);
-        let cluster = Cluster { folder, port, etcd_port: client_port, authority, etcd, api_server };
+        let cluster =
+            Cluster { directory, port, etcd_port: client_port, authority, etcd, api_server };
         cluster.wait_until_ready();
         cluster
     }
@@ -84,7 +85,7 @@ impl ClusterConfig<'_> {
 
 /// A running API server.
 pub struct Cluster {
-    folder: PathBuf,
+    directory: PathBuf,
     port: u16,
     etcd_port: u16,
     authority: Authority,
@@ -95,9 +96,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A file of the cluster's folder.
+    /// A file of the cluster's directory.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.directory.join(name)
     }
 
     /// Where the API server listens.
@@ -110,7 +111,7 @@ impl Cluster {
         self.etcd_port
     }
 
-    /// Who signs the certificates of this cluster.
+    /// The certificate authority of this cluster.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -136,7 +137,7 @@ impl Cluster {
         path
     }
 
-    /// The kubeconfig of somebody who may do everything.
+    /// The kubeconfig of a cluster administrator.
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.kubeconfig("admin", &["system:masters"])
     }
@@ -176,7 +177,7 @@ impl Cluster {
     }
 }
 
-/// A client for whoever a kubeconfig is of. It lives as long as the runtime it was made on.
+/// A client with the identity of a kubeconfig. It lives as long as the runtime it was made on.
 pub async fn client_of(kubeconfig: &Path) -> Client {
     // Another part of the program may have installed it already.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();

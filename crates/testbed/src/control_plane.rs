@@ -18,7 +18,7 @@ impl ControlPlaneConfig<'_> {
     /// Starts both; they work as soon as they have read what there is.
     pub fn build(&self, cluster: &Cluster, binaries: &Path) -> ControlPlane {
         let kubeconfig = format!("--kubeconfig={}", cluster.admin_kubeconfig().display());
-        // Only one copy of each runs, and nobody asks them anything.
+        // Only one copy of each runs, and nothing queries them.
         let both = |port: u16| {
             [
                 kubeconfig.clone(),

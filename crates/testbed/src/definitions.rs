@@ -25,7 +25,7 @@ pub async fn define_by(client: &Client, operator: &Path) {
     define(client, &String::from_utf8(printed.stdout).expect("it prints YAML")).await;
 }
 
-/// Lets people write what pods use: objects that the API server serves where everybody expects
+/// Lets tests write the resource usage of pods: objects that the API server serves where clients expect
 /// the metrics server.
 pub async fn define_written_use(client: &Client) {
     let definition = json!({
@@ -68,7 +68,8 @@ pub fn written_use(client: &Client, namespace: &str) -> Api<DynamicObject> {
 pub async fn write_use(
     api: &Api<DynamicObject>,
     pod: &str,
-    (cpu, memory): (&str, &str),
+    cpu: &str,
+    memory: &str,
     at: Timestamp,
 ) {
     let metrics = json!({

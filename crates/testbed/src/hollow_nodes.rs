@@ -15,9 +15,9 @@ use crate::server::Server;
 /// Pods that one node takes.
 pub const PODS_PER_HOLLOW_NODE: u32 = 110;
 
-/// Gives a kubelet a network and a `/tmp` of its own, in which the cluster's folder ($1) and the
-/// folder of binaries ($2) stay where they are. It finds its name ($5) in a file: there is nobody
-/// to ask, and waiting for an answer takes a quarter of a minute. Whoever forwards its port ($3)
+/// Gives a kubelet a network and a `/tmp` of its own, in which the cluster's directory ($1) and the
+/// directory of binaries ($2) stay where they are. It finds its name ($5) in a file: there is no
+/// name server, and waiting for one takes a quarter of a minute. The process that forwards its port ($3)
 /// to the socket ($4) goes with the kubelet, which takes the place of the shell.
 const SCRIPT: &str = r#"
 set -e
@@ -29,12 +29,12 @@ printf '127.0.0.1 localhost\n10.88.0.1 %s\n' "$5" > /mnt/hosts
 : > /mnt/resolv.conf
 mount --bind /mnt/hosts /etc/hosts
 mount --bind /mnt/resolv.conf /etc/resolv.conf
-mkdir /mnt/folder /mnt/binaries
-mount --bind "$1" /mnt/folder
+mkdir /mnt/directory /mnt/binaries
+mount --bind "$1" /mnt/directory
 mount --bind "$2" /mnt/binaries
 mount -t tmpfs tmpfs /tmp
 mkdir -p "$1" "$2"
-mount --bind /mnt/folder "$1"
+mount --bind /mnt/directory "$1"
 mount --bind /mnt/binaries "$2"
 setpriv --pdeathsig KILL socat "TCP-LISTEN:$3,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$4" &
 shift 5
@@ -52,7 +52,7 @@ pub struct HollowNodes {
 impl HollowNodes {
     /// Starts so many; they are ready when the cluster says so. Needs root, for the namespaces.
     pub fn start(cluster: &Cluster, binaries: &Path, count: u32) -> Self {
-        let folder = cluster.file("");
+        let directory = cluster.file("");
         let socket = cluster.file("api.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let port = cluster.port();
@@ -66,7 +66,7 @@ impl HollowNodes {
                 "-c".to_owned(),
                 SCRIPT.to_owned(),
                 "sh".to_owned(),
-                folder.display().to_string(),
+                directory.display().to_string(),
                 binaries.display().to_string(),
                 port.to_string(),
                 socket.display().to_string(),
@@ -82,7 +82,7 @@ impl HollowNodes {
     }
 }
 
-/// Connects everybody who comes to the API server, for as long as the program runs.
+/// Forwards every connection to the API server, for as long as the program runs.
 fn forward(listener: &UnixListener, port: u16) {
     for stream in listener.incoming() {
         // While the API server is away, its clients meet a closed door and come again.

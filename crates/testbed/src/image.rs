@@ -13,14 +13,14 @@ pub const SERVICE_IMAGE: &str = "homeostat.invalid/work-service:1";
 /// The image that holds the place of a pod.
 pub(crate) const PAUSE_IMAGE: &str = "homeostat.invalid/pause:1";
 
-/// The service's source: the bench may run where the project's folder is not.
+/// The service's source: the bench may run where the project's directory is not.
 const SERVICE_SOURCE: &str = include_str!("bin/work-service.rs");
 
 /// Compiles the service into a static binary, which needs nothing but itself.
-pub(crate) fn compile_service(folder: &Path) -> PathBuf {
-    let source = folder.join("work-service.rs");
-    std::fs::write(&source, SERVICE_SOURCE).expect("the folder can be written");
-    let binary = folder.join("work-service");
+pub(crate) fn compile_service(directory: &Path) -> PathBuf {
+    let source = directory.join("work-service.rs");
+    std::fs::write(&source, SERVICE_SOURCE).expect("the directory can be written");
+    let binary = directory.join("work-service");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let done = Command::new(rustc)
         .args(["--edition", "2024", "-O", "-C", "target-feature=+crt-static"])
@@ -48,9 +48,9 @@ pub struct Image<'a> {
     pub name: &'a str,
     /// The binary, which keeps its name at the image's root.
     pub binary: &'a Path,
-    /// What it is told to do if nobody says otherwise.
+    /// Its default command.
     pub argument: &'a str,
-    /// Who runs it, such as `65532:65532`; root if empty.
+    /// The user and group that run it, such as `65532:65532`; root if empty.
     pub user: &'a str,
 }
 
@@ -92,7 +92,7 @@ fn digest(data: &[u8]) -> String {
     })
 }
 
-/// Plain files that anybody may run, in blocks of 512 bytes.
+/// Plain files that every user may run, in blocks of 512 bytes.
 fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, data) in files {

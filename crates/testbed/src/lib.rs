@@ -1,7 +1,7 @@
 //! A real Kubernetes on this machine, for tests and benchmarks: real servers, started on
-//! loopback, that die with whoever started them.
+//! loopback, that end with the process that started them.
 //!
-//! `tests/cluster/kubernetes` builds the binaries once and prints their folder. Whatever goes
+//! `tests/cluster/kubernetes` builds the binaries once and prints their directory. Whatever goes
 //! wrong here panics with the log to look at: nothing of this is shipped to users.
 
 mod authority;

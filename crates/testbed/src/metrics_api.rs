@@ -1,5 +1,5 @@
-//! What pods use, as the metrics server of most clusters tells it: an aggregated API fed by the
-//! kubelet's `/metrics/resource`, so that everybody who scales reads the same numbers.
+//! Resource usage of pods, as the metrics server reports it: an aggregated API fed by the
+//! kubelet's `/metrics/resource`, so that all autoscalers read the same numbers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -33,12 +33,12 @@ use crate::real_node::KUBELET_READ_ONLY_PORT;
 
 /// Arguments with which an API server hands questions on to others, and finds them without a
 /// kube-proxy.
-pub(crate) fn aggregation_arguments(folder: &Path) -> Vec<String> {
-    let folder = folder.join("front-proxy");
-    fs::create_dir_all(&folder).expect("a folder");
-    let authority = Authority::new(&folder);
+pub(crate) fn aggregation_arguments(directory: &Path) -> Vec<String> {
+    let directory = directory.join("front-proxy");
+    fs::create_dir_all(&directory).expect("a directory");
+    let authority = Authority::new(&directory);
     authority.issue("client", "front-proxy", &[], &[]);
-    let file = |name: &str| folder.join(name).display().to_string();
+    let file = |name: &str| directory.join(name).display().to_string();
     vec![
         format!("--requestheader-client-ca-file={}", file("ca.crt")),
         "--requestheader-allowed-names=front-proxy".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn aggregation_arguments(folder: &Path) -> Vec<String> {
     ]
 }
 
-/// Serves `metrics.k8s.io` until the program ends, with a look at the kubelet in every interval.
+/// Serves `metrics.k8s.io` until the program ends, reading the kubelet in every interval.
 pub(crate) async fn serve_metrics_api(cluster: &Cluster, interval: Duration) {
     cluster.authority().issue("metrics", "metrics", &[], &[NODE_ADDRESS]);
     let certificate = cluster.file("metrics.crt");
@@ -75,7 +75,7 @@ pub(crate) async fn serve_metrics_api(cluster: &Cluster, interval: Duration) {
         }
     });
     let kubeconfig = cluster.admin_kubeconfig();
-    // On a thread of its own: it answers for as long as the program runs, whoever started it.
+    // On a thread of its own: it answers for as long as the program runs.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -121,7 +121,7 @@ impl Usage {
             }
         }
         now.retain(|_, sample| sample.at > 0.0);
-        let mut samples = self.samples.lock().expect("nobody panics");
+        let mut samples = self.samples.lock().expect("no thread panics while it holds the lock");
         let before = std::mem::take(&mut *samples);
         *samples = now
             .into_iter()
@@ -134,7 +134,7 @@ impl Usage {
 
     /// The metrics of a pod; none before two samples.
     fn of(&self, namespace: &str, pod: &str) -> Option<Value> {
-        let samples = self.samples.lock().expect("nobody panics");
+        let samples = self.samples.lock().expect("no thread panics while it holds the lock");
         let mut containers = Vec::new();
         let mut taken = None;
         for ((_, _, container), (last, sample)) in
@@ -253,7 +253,7 @@ async fn list(usage: &Usage, pods: Api<Pod>, query: Option<&str>) -> Option<Valu
     }))
 }
 
-/// Tells the API server where the metrics are, and waits until it found them.
+/// Registers the metrics API with the API server, and waits until it is available.
 async fn register(client: &Client, port: u16) {
     let name = "metrics";
     let namespace = "kube-system";

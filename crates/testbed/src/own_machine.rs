@@ -16,13 +16,13 @@ pub(crate) const NODE_ADDRESS: &str = "10.97.0.1";
 const MARK: &str = "HOMEOSTAT_OWN_MACHINE";
 const PREFIX: &str = "homeostat-node-";
 /// Processor time of the machine within, where others want some as well: that of ten groups.
-/// What is measured in it should not depend on who else is busy.
+/// Measurements in it should not depend on other processes.
 const SHARES: &str = "10240";
 
 /// What the first process does: places that a kubelet and a container runtime write into are
 /// made private, kernel settings that a kubelet insists on look as if they were set, the network
 /// gets its loopback and two addresses, the node's and that of the API server's service. Servers are held beside the pods, with the same right to
-/// processors. It stays, since somebody has to reap orphans.
+/// processors. It stays, since orphans must be reaped.
 const FIRST_PROCESS: &str = r#"
 set -e
 echo $$ > "/sys/fs/cgroup/cpu/$HOMEOSTAT_OWN_MACHINE/servers/cgroup.procs"

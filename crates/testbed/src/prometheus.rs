@@ -1,4 +1,4 @@
-//! A real Prometheus, and something for it to scrape that says whatever a test wants.
+//! A real Prometheus, and an exporter whose samples a test sets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,8 +31,11 @@ impl Exporter {
         let saying = said.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Somebody who goes before the answer needs none.
-                let _ = answer(stream, &saying.lock().expect("nobody panics"));
+                // A client that hung up needs no answer.
+                let _ = answer(
+                    stream,
+                    &saying.lock().expect("no thread panics while it holds the lock"),
+                );
             }
         });
         Self { port, said }
@@ -45,18 +48,18 @@ impl Exporter {
 
     /// From now on it says this of a series, such as `latency{route="/"}`.
     pub fn say(&self, series: &str, value: &str) {
-        let mut said = self.said.lock().expect("nobody panics");
+        let mut said = self.said.lock().expect("no thread panics while it holds the lock");
         said.samples.insert(series.to_owned(), value.to_owned());
     }
 
     /// From now on it says nothing of a series.
     pub fn say_no_more_of(&self, series: &str) {
-        self.said.lock().expect("nobody panics").samples.remove(series);
+        self.said.lock().expect("no thread panics while it holds the lock").samples.remove(series);
     }
 
     /// From now on it fails, or no longer does.
     pub fn break_down(&self, is_broken: bool) {
-        self.said.lock().expect("nobody panics").is_broken = is_broken;
+        self.said.lock().expect("no thread panics while it holds the lock").is_broken = is_broken;
     }
 }
 
@@ -87,8 +90,8 @@ pub struct PrometheusServer {
 impl PrometheusServer {
     /// Starts Debian's Prometheus, which asks an exporter every second, and waits until it is
     /// ready.
-    pub fn start(folder: &Path, exporter: &Exporter) -> Self {
-        let config = folder.join("prometheus.yaml");
+    pub fn start(directory: &Path, exporter: &Exporter) -> Self {
+        let config = directory.join("prometheus.yaml");
         let text = format!(
             "global: {{ scrape_interval: 1s, scrape_timeout: 1s }}\n\
              scrape_configs: [{{ job_name: test, static_configs: [{{ targets: [\"127.0.0.1:{}\"] }}] }}]\n",
@@ -98,10 +101,10 @@ impl PrometheusServer {
         let port = free_port();
         let arguments = [
             format!("--config.file={}", config.display()),
-            format!("--storage.tsdb.path={}", folder.join("prometheus").display()),
+            format!("--storage.tsdb.path={}", directory.join("prometheus").display()),
             format!("--web.listen-address=127.0.0.1:{port}"),
         ];
-        let log = folder.join("prometheus.log");
+        let log = directory.join("prometheus.log");
         let this = Self { port, server: Server::start(Path::new("prometheus"), arguments, &log) };
         this.wait_until_ready();
         this

@@ -14,10 +14,10 @@ use crate::server::{Server, free_port};
 
 /// How a real cluster is started.
 pub struct RealClusterConfig<'a> {
-    /// Folder of Kubernetes' binaries.
+    /// Directory of Kubernetes' binaries.
     pub binaries: &'a Path,
-    /// An empty folder for certificates, data and logs.
-    pub folder: &'a Path,
+    /// An empty directory for certificates, data and logs.
+    pub directory: &'a Path,
     /// Further arguments of the controller manager, such as the periods of the stock HPA.
     pub controller_manager_arguments: &'a [&'a str],
     /// Time between two looks of the metrics API at the kubelet.
@@ -30,12 +30,12 @@ impl RealClusterConfig<'_> {
     /// Starts everything and waits until pods can run. Servers die with the thread that this
     /// is called on.
     pub fn build(&self) -> RealCluster {
-        let service = compile_service(self.folder);
-        let arguments = aggregation_arguments(self.folder);
+        let service = compile_service(self.directory);
+        let arguments = aggregation_arguments(self.directory);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let config = ClusterConfig {
             binaries: self.binaries,
-            folder: self.folder,
+            directory: self.directory,
             api_server_arguments: &arguments,
             has_service_accounts: true,
         };
@@ -103,7 +103,7 @@ pub struct RealCluster {
     pub service: PathBuf,
     /// The port of loopback at which Prometheus asks the ingress.
     pub ingress_port: u16,
-    /// Where Prometheus answers everybody in this machine, pods too.
+    /// The address at which Prometheus answers on this machine, for pods too.
     pub prometheus_url: String,
     /// Prometheus.
     pub prometheus: Server,

@@ -15,8 +15,8 @@ use crate::server::Server;
 
 /// The name of the only node.
 pub(crate) const NODE_NAME: &str = "node";
-/// Where the kubelet answers without asking who asks; only this machine within the machine
-/// can.
+/// The port at which the kubelet answers without authentication; it is reachable only inside the
+/// network namespace.
 pub(crate) const KUBELET_READ_ONLY_PORT: u16 = 10255;
 
 const SOCKET: &str = "/run/containerd/c.sock";
@@ -30,11 +30,11 @@ pub struct RealNode {
 }
 
 impl RealNode {
-    /// Starts one that knows the images of the service, and waits until it is ready.
+    /// Starts one that has the images of the service, and waits until it is ready.
     pub async fn start(cluster: &Cluster, binaries: &Path, service: &Path) -> Self {
         let group = own_control_group().expect("this runs inside a machine of its own");
         fs::write("/run/containerd/config.toml", containerd_config()).expect("written");
-        fs::create_dir_all("/run/containerd/cni").expect("a folder");
+        fs::create_dir_all("/run/containerd/cni").expect("a directory");
         fs::write("/run/containerd/cni/10.conflist", network_config()).expect("written");
         let log = cluster.file("containerd.log");
         let arguments = ["--config", "/run/containerd/config.toml"];
@@ -151,7 +151,7 @@ fn network_config() -> String {
     .to_string()
 }
 
-/// Nothing is evicted or collected for want of disk: this is not what is tried here.
+/// Nothing is evicted or collected when the disk fills: these tests are not about that.
 fn kubelet_config(group: &str) -> String {
     serde_json::json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",

@@ -29,10 +29,10 @@ impl Recorded {
         }
     }
 
-    /// Starts a Prometheus that remembers it, in an empty folder.
-    pub fn start(mut self, folder: &Path) -> RecordedPrometheus {
+    /// Starts a Prometheus that remembers it, in an empty directory.
+    pub fn start(mut self, directory: &Path) -> RecordedPrometheus {
         self.text.push_str("# EOF\n");
-        let (data, text) = (folder.join("data"), folder.join("series.txt"));
+        let (data, text) = (directory.join("data"), directory.join("series.txt"));
         fs::write(&text, &self.text).expect("written");
         let made = Command::new("promtool")
             .args(["tsdb", "create-blocks-from", "openmetrics"])
@@ -40,7 +40,7 @@ impl Recorded {
             .output()
             .expect("promtool starts");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let config = folder.join("prometheus.yml");
+        let config = directory.join("prometheus.yml");
         fs::write(&config, "{}\n").expect("written");
         let port = free_port();
         let arguments = [
@@ -49,7 +49,7 @@ impl Recorded {
             "--storage.tsdb.retention.time=60d".to_owned(),
             format!("--web.listen-address=127.0.0.1:{port}"),
         ];
-        let log = folder.join("prometheus.log");
+        let log = directory.join("prometheus.log");
         let server = Server::start(Path::new("prometheus"), arguments, &log);
         let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

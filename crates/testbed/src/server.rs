@@ -51,7 +51,7 @@ impl Server {
         *self.locked() = spawn(&self.program, &self.arguments, &self.log);
     }
 
-    /// Stops it where it is: its sockets stay open and nobody answers.
+    /// Stops it where it is: its sockets stay open without an answer.
     pub fn pause(&self) {
         self.signal("STOP");
     }
@@ -62,7 +62,7 @@ impl Server {
     }
 
     fn locked(&self) -> MutexGuard<'_, Child> {
-        // Whoever panicked while holding it was about to end the process anyway.
+        // A thread that panicked while holding it was about to end the process anyway.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +92,7 @@ fn spawn(program: &Path, arguments: &[OsString], log: &Path) -> Child {
         .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()))
 }
 
-/// A port of loopback that nobody has now.
+/// A free port of loopback.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

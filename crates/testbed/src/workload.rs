@@ -9,10 +9,9 @@ use serde_json::json;
 
 use crate::image::SERVICE_IMAGE;
 
-/// The service as somebody would run it. Limits equal requests, so that a request is all that a
-/// pod gets.
+/// The service as somebody would run it.
 pub struct Workload<'a> {
-    /// A namespace that is made for it.
+    /// Its namespace.
     pub namespace: &'a str,
     /// Name of deployment, container and service.
     pub name: &'a str,
@@ -24,24 +23,36 @@ pub struct Workload<'a> {
     pub memory: &'a str,
     /// Work of a request.
     pub iterations: u64,
+    /// Whether limits equal requests, so that a request is all that a pod gets; else a pod may use
+    /// idle CPU.
+    pub has_cpu_limit: bool,
 }
 
 impl Workload<'_> {
     /// Makes the namespace and all that is in it.
     pub async fn create(&self, client: &Client) {
-        let Self { namespace, name, .. } = *self;
-        let params = PostParams::default();
         let object: Namespace = serde_json::from_value(
-            json!({ "metadata": { "name": namespace, "labels": { "sized": "yes" } } }),
+            json!({ "metadata": { "name": self.namespace, "labels": { "sized": "yes" } } }),
         )
         .expect("valid");
-        Api::all(client.clone()).create(&params, &object).await.expect("created");
+        Api::all(client.clone()).create(&PostParams::default(), &object).await.expect("created");
+        self.add(client).await;
+    }
+
+    /// Makes it in a namespace that is there.
+    pub async fn add(&self, client: &Client) {
+        let Self { namespace, name, .. } = *self;
+        let params = PostParams::default();
         let labels = json!({ "app": name });
         let size = json!({ "cpu": self.cpu, "memory": self.memory });
+        let limits = match self.has_cpu_limit {
+            true => size.clone(),
+            false => json!({ "memory": self.memory }),
+        };
         let container = json!({
             "name": name, "image": SERVICE_IMAGE, "imagePullPolicy": "Never",
             "env": [{ "name": "WORK_ITERATIONS", "value": self.iterations.to_string() }],
-            "resources": { "requests": size, "limits": size },
+            "resources": { "requests": size, "limits": limits },
             "ports": [{ "containerPort": 8080 }],
             "readinessProbe": {
                 "httpGet": { "path": "/ready", "port": 8080 },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use homeostat_lab::{Error, Result, RunFolder, Summary, write_atomically};
+use homeostat_lab::{Error, Result, RunDirectory, Summary, write_atomically};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Curve {
 }
 
 /// Reads the metrics of several runs; runs of one algorithm and task become one curve.
-pub fn read_curves(runs: &[RunFolder]) -> Result<Vec<Curve>> {
+pub fn read_curves(runs: &[RunDirectory]) -> Result<Vec<Curve>> {
     // Curve name, then step, then the returns of all its agents.
     let mut by_name: BTreeMap<String, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for run in runs {

@@ -4,15 +4,13 @@
 //! Prints nothing: the caller shows progress through [`Watcher`].
 #![forbid(unsafe_code)]
 
-mod coordinated_worlds;
 mod curves;
 mod episode_stats;
 mod evaluate;
 mod evaluate_together;
 mod metrics;
-mod separate_worlds;
-mod shared_lane;
-mod shared_worlds;
+mod separate_envs;
+mod shared_envs;
 pub mod team;
 mod tensorboard;
 mod trainer;

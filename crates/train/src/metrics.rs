@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use homeostat_lab::{Result, RunFolder, file_error, write_atomically};
+use homeostat_lab::{Result, RunDirectory, file_error, write_atomically};
 use serde_json::{Map, Value, json};
 
 use crate::episode_stats::{AgentRound, TimeSplit};
@@ -43,7 +43,7 @@ pub struct RoundTiming {
 impl MetricWriters {
     /// Opens the files of a run. After a resume, lines of rounds beyond `step` are
     /// dropped: the resumed run writes them again.
-    pub(crate) fn open(folder: &RunFolder, extra: ExtraWriters, step: u64) -> Result<Self> {
+    pub(crate) fn open(folder: &RunDirectory, extra: ExtraWriters, step: u64) -> Result<Self> {
         let open = |name: &str| -> Result<BufWriter<File>> {
             let path = folder.file(name);
             keep_lines_up_to(&path, step)?;
@@ -139,7 +139,7 @@ fn scalars(round: &AgentRound) -> Vec<(String, f64)> {
 
 /// Writes `metrics.csv` from `metrics.jsonl`: every figure that any round had is a
 /// column, in the order of their first appearance.
-pub(crate) fn write_csv(folder: &RunFolder) -> Result<()> {
+pub(crate) fn write_csv(folder: &RunDirectory) -> Result<()> {
     let text = folder.read("metrics.jsonl")?;
     let lines: Vec<Map<String, Value>> = text
         .split(|byte| *byte == b'\n')

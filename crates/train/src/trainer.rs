@@ -1,8 +1,7 @@
-//! Learners and worlds brought together: a fleet of agents, advanced round by round.
+//! Learners and environments brought together: a fleet of agents, advanced round by round.
 //!
-//! Agents play apart, each in worlds of its own, or together in worlds that they share; which of
-//! the two follows from the environment. Those that share a world learn each by itself, or as a
-//! team.
+//! Agents have environments of their own or share one; which of the two follows from the
+//! environment. Those that share one learn independently, or as a team.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,9 @@ use homeostat_lab::{Checkpoint, Error, Result, RunConfig};
 use homeostat_nn::Kernel;
 use homeostat_rl::Policy;
 
-use crate::coordinated_worlds::CoordinatedWorlds;
 use crate::episode_stats::{AgentRound, EpisodeStats, TimeSplit};
-use crate::separate_worlds::SeparateWorlds;
-use crate::shared_worlds::SharedWorlds;
+use crate::separate_envs::SeparateEnvs;
+use crate::shared_envs::SharedEnvs;
 
 /// Agents in training.
 pub struct Trainer {
@@ -22,10 +20,10 @@ pub struct Trainer {
     identity: BTreeMap<String, String>,
     total_steps: u64,
     step: u64,
-    company: Box<dyn AgentGroup>,
+    group: Box<dyn AgentGroup>,
 }
 
-/// Agents with the worlds they play in.
+/// Agents with their environments.
 pub(crate) trait AgentGroup: Send {
     /// Advances every agent to `target` steps of `total`. An agent that fails is stopped;
     /// the others go on.
@@ -34,10 +32,10 @@ pub(crate) trait AgentGroup: Send {
     /// Reports the round of every agent that had a part in it, ordered by number.
     fn close_round(&mut self) -> (Vec<AgentRound>, TimeSplit);
 
-    /// The books of every agent that ever learnt, ordered by number.
-    fn ledgers(&self) -> Vec<&EpisodeStats>;
+    /// The statistics of every agent that ever learnt, ordered by number.
+    fn stats(&self) -> Vec<&EpisodeStats>;
 
-    /// Whether nobody is left to learn.
+    /// Whether no agent is left to learn.
     fn has_stopped(&self) -> bool;
 
     /// Every agent's policy; one that stopped on an error has none to trust.
@@ -55,23 +53,22 @@ impl Trainer {
     /// on how many others there are.
     pub fn new(config: &RunConfig) -> Result<Self> {
         let make = || Ok(config.env_factory.make_multi_agent(&config.env)?);
-        let company: Box<dyn AgentGroup> = if config.team.is_some() {
-            Box::new(CoordinatedWorlds::new(config)?)
-        } else if config.env_factory.is_shared(&config.env) {
-            Box::new(SharedWorlds::new(config, &make)?)
+        let is_shared = config.env_factory.is_shared(&config.env);
+        let group: Box<dyn AgentGroup> = if is_shared || config.team.is_some() {
+            Box::new(SharedEnvs::new(config, &make)?)
         } else {
-            Box::new(SeparateWorlds::new(config)?)
+            Box::new(SeparateEnvs::new(config)?)
         };
-        Ok(Self::with_company(config, company))
+        Ok(Self::with_group(config, group))
     }
 
-    pub(crate) fn with_company(config: &RunConfig, company: Box<dyn AgentGroup>) -> Self {
+    pub(crate) fn with_group(config: &RunConfig, group: Box<dyn AgentGroup>) -> Self {
         Self {
             kernel: config.kernel,
             identity: config.identity.clone(),
             total_steps: config.steps,
             step: 0,
-            company,
+            group,
         }
     }
 
@@ -86,13 +83,13 @@ impl Trainer {
 
     pub(crate) fn load(&mut self, checkpoint: &Checkpoint) -> Result<()> {
         self.step = checkpoint.step()?;
-        self.company.load(checkpoint.state())
+        self.group.load(checkpoint.state())
     }
 
     /// The whole state.
     pub fn checkpoint(&self) -> Checkpoint {
         let mut state = Snapshot::default();
-        self.company.save(&mut state);
+        self.group.save(&mut state);
         Checkpoint::new(self.step, self.kernel, &self.identity, state)
     }
 
@@ -101,38 +98,38 @@ impl Trainer {
         self.step
     }
 
-    /// Whether the budget is spent, or nobody is left to spend it.
+    /// Whether the budget is spent, or no agent is left to spend it.
     pub fn is_done(&self) -> bool {
-        self.step >= self.total_steps || self.company.has_stopped()
+        self.step >= self.total_steps || self.group.has_stopped()
     }
 
-    /// Advances every agent by up to `steps` steps (rounded up to whole lanes), all
+    /// Advances every agent by up to `steps` steps (rounded up to whole steps of all copies), all
     /// agents at once. An agent that fails is stopped; the others go on.
     pub fn round(&mut self, steps: u64) -> (Vec<AgentRound>, TimeSplit) {
         let target = (self.step + steps).min(self.total_steps);
-        self.company.advance(target, self.total_steps);
+        self.group.advance(target, self.total_steps);
         self.step = target;
-        self.company.close_round()
+        self.group.close_round()
     }
 
     /// The standing of every agent that ever learnt, without playing on.
     pub fn standing(&self) -> Vec<AgentRound> {
-        self.company.ledgers().into_iter().map(EpisodeStats::standing).collect()
+        self.group.stats().into_iter().map(EpisodeStats::standing).collect()
     }
 
     /// Every agent's policy as it is now; one that stopped on an error has none to trust.
     pub fn policies(&self) -> Vec<(AgentId, Policy)> {
-        self.company.policies()
+        self.group.policies()
     }
 
     /// Number of agents that ever learnt.
     pub fn agents(&self) -> usize {
-        self.company.ledgers().len()
+        self.group.stats().len()
     }
 
     /// Steps that all agents have taken together.
     pub fn steps_of_all(&self) -> u64 {
-        self.company.ledgers().iter().map(|ledger| ledger.step).sum()
+        self.group.stats().iter().map(|stats| stats.step).sum()
     }
 }
 

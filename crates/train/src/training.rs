@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use homeostat_core::AgentId;
 use homeostat_lab::{
-    Assignment, Environments, Error, FoundCheckpoint, Result, RunConfig, RunFolder, Settings,
+    Assignment, Environments, Error, FoundCheckpoint, Result, RunConfig, RunDirectory, Settings,
     Summary, UserLayers,
 };
 use homeostat_rl::RunProvenance;
@@ -69,7 +69,7 @@ impl Progress<'_> {
 /// A run that is ready to go.
 pub struct Training {
     config: RunConfig,
-    folder: RunFolder,
+    folder: RunDirectory,
     trainer: Trainer,
     writers: MetricWriters,
     extra: ExtraWriters,
@@ -101,7 +101,7 @@ impl Training {
     /// A new run in a new folder.
     pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {
         let trainer = Trainer::new(&config)?;
-        let folder = RunFolder::create(path)?;
+        let folder = RunDirectory::create(path)?;
         folder.write("config.toml", config.toml.as_bytes())?;
         let facts = json!({
             "homeostat": env!("CARGO_PKG_VERSION"),
@@ -127,7 +127,7 @@ impl Training {
         extra: ExtraWriters,
         watcher: &mut dyn Watcher,
     ) -> Result<Self> {
-        let folder = RunFolder::open_locked(path)?;
+        let folder = RunDirectory::open_locked(path)?;
         let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
         let name = folder.file("config.toml").display().to_string();
         let mut layers = UserLayers::of_file(name, text);
@@ -185,7 +185,7 @@ impl Training {
     }
 
     /// The run's folder.
-    pub fn folder(&self) -> &RunFolder {
+    pub fn folder(&self) -> &RunDirectory {
         &self.folder
     }
 

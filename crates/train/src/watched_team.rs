@@ -10,7 +10,7 @@ use homeostat_lab::Result;
 use homeostat_nn::Kernel;
 use homeostat_rl::Policy;
 use homeostat_sim_faas::{FaasPlan, Fleet, Window};
-use homeostat_simppo::{Preset, TeamConfig, Training};
+use homeostat_simppo::{Learners, Preset, TeamConfig, Training};
 
 /// A team of `simppo+` on one plan, trained episode by episode.
 pub struct WatchedTeam {
@@ -29,8 +29,8 @@ pub struct Glance {
     pub kept: f64,
     /// See above.
     pub broken: f64,
-    /// Percent of requests that were late or lost.
-    pub miss_pct: f64,
+    /// Fraction of requests that were late or lost.
+    pub slo_violation_ratio: f64,
     /// Containers.
     pub containers: f64,
 }
@@ -45,8 +45,7 @@ impl WatchedTeam {
         let worlds = preset.method.num_envs as u64;
         let config = TeamConfig {
             task_types: plan.task_types()?,
-            method: preset.method,
-            ppo: preset.ppo,
+            learners: Learners::Coordinated { method: preset.method, ppo: preset.ppo },
             kernel: Kernel::best(),
             seed,
             total_steps: episodes.next_multiple_of(worlds) * u64::from(plan.config().steps),
@@ -82,7 +81,7 @@ impl WatchedTeam {
 struct Tally {
     windows: AtomicU64,
     kept: AtomicU64,
-    missed: AtomicU64,
+    slo_violations: AtomicU64,
     settled: AtomicU64,
     container_ms: AtomicU64,
     window_ms: AtomicU64,
@@ -93,7 +92,7 @@ impl Tally {
         let add = |to: &AtomicU64, number: u64| to.fetch_add(number, Ordering::Relaxed);
         add(&self.windows, 1);
         add(&self.kept, u64::from(window.is_slo_met()));
-        add(&self.missed, window.missed);
+        add(&self.slo_violations, window.slo_violations);
         add(&self.settled, window.settled());
         add(&self.container_ms, (window.container_s * 1e3) as u64);
         add(&self.window_ms, (window.observation.window.seconds() * 1e3) as u64);
@@ -107,7 +106,7 @@ impl Tally {
             agents,
             kept,
             broken: agents as f64 - kept,
-            miss_pct: 100.0 * take(&self.missed) / take(&self.settled).max(1.0),
+            slo_violation_ratio: take(&self.slo_violations) / take(&self.settled).max(1.0),
             containers: agents as f64 * take(&self.container_ms) / take(&self.window_ms).max(1.0),
         }
     }

@@ -3,17 +3,20 @@
 use std::future::Future;
 use std::time::Duration;
 
+use homeostat_env::Action;
 use homeostat_simppo::{
-    AgentName, Coordination, CoordinationError, Guidance, Member, Membership, Transition,
+    AgentName, Coordination, CoordinationError, Member, Membership, Registration, SeatObservation,
+    StepOutcome,
 };
 use tokio::runtime::Runtime;
 use tonic::{Code, Response, Status};
 
 use crate::Result;
 use crate::channel::{ClientConfig, GuardedChannel, MAX_ANSWER, connect};
+use crate::environment::messages::from_action;
 use crate::listening::chain;
 use crate::messages;
-use crate::protocol::{self, coordination_client};
+use crate::protocol::coordination::v2::{self as protocol, coordination_client};
 
 /// A coordinator at the other end of a network. Every call ends within its deadline.
 pub struct CoordinationClient {
@@ -52,39 +55,36 @@ impl Coordination for CoordinationClient {
     fn register(
         &mut self,
         name: &AgentName,
-        incarnation: u64,
+        registration: &Registration,
     ) -> Result<Membership, CoordinationError> {
-        let request = protocol::RegisterRequest { name: name.to_string(), incarnation };
+        let request = protocol::RegisterRequest {
+            name: name.to_string(),
+            incarnation: registration.incarnation,
+            function: registration.function.clone().unwrap_or_default(),
+        };
         let mut grpc = self.grpc.clone();
         messages::membership(self.wait(grpc.register(request))?.outcome)
     }
 
-    fn heartbeat(&mut self, member: &Member) -> Result<(), CoordinationError> {
+    fn observe(&mut self, member: &Member) -> Result<Option<SeatObservation>, CoordinationError> {
         let request = protocol::MemberRequest { member: Some(member.into()) };
         let mut grpc = self.grpc.clone();
-        messages::nothing(self.wait(grpc.heartbeat(request))?.refusal)
+        messages::seen(self.wait(grpc.observe(request))?.outcome)
     }
 
-    fn observe(
+    fn act(
         &mut self,
         member: &Member,
-        transition: &Transition,
-    ) -> Result<Guidance, CoordinationError> {
-        let request = protocol::ObserveRequest {
+        step: u64,
+        action: &Action,
+    ) -> Result<StepOutcome, CoordinationError> {
+        let request = protocol::ActRequest {
             member: Some(member.into()),
-            sequence: transition.sequence,
-            state: transition.state.clone(),
-            action: transition.action,
-            reward: transition.reward,
+            step,
+            action: Some(from_action(action)),
         };
         let mut grpc = self.grpc.clone();
-        messages::guidance(self.wait(grpc.observe(request))?.outcome)
-    }
-
-    fn global_state(&mut self, member: &Member) -> Result<Guidance, CoordinationError> {
-        let request = protocol::MemberRequest { member: Some(member.into()) };
-        let mut grpc = self.grpc.clone();
-        messages::guidance(self.wait(grpc.global_state(request))?.outcome)
+        messages::step_outcome(self.wait(grpc.act(request))?.outcome)
     }
 
     fn deregister(&mut self, member: &Member) -> Result<(), CoordinationError> {

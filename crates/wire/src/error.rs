@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// A URL that names no server.
     #[error(
-        "`{url}` is no address of a server: {reason}; write http://127.0.0.1:7700 or \
+        "`{url}` is not an address of a server: {reason}; use http://127.0.0.1:7700 or \
          https://name:7700"
     )]
     Url {

@@ -12,8 +12,9 @@ use tonic::{Code, Status};
 
 use crate::security::{TOKEN_HEADER, Token};
 
-/// Requests that may be worked on at once, over all connections.
-const MAX_REQUESTS: usize = 1024;
+/// Requests that may be worked on at once, over all connections: an agent of a team has one open
+/// for as long as its step lasts.
+const MAX_REQUESTS: usize = 4096;
 
 /// Requests that never reached a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
+use homeostat_core::AgentId;
+use homeostat_env::Action;
 use homeostat_simppo::{
-    AgentName, CoordinationError, GlobalState, Guidance, Member, Membership, Refusal, RefusalKind,
-    Session, Transition,
+    AgentName, CoordinationError, Member, Membership, Refusal, RefusalKind, Registration, Seat,
+    SeatObservation, Session, StepOutcome,
 };
 
-use crate::protocol;
+use crate::environment::messages::to_action;
+use crate::protocol::coordination::v2 as protocol;
+use crate::protocol::environment::v1::Action as SentAction;
 
 impl From<&Member> for protocol::Member {
     fn from(member: &Member) -> Self {
@@ -20,7 +24,7 @@ impl From<&Member> for protocol::Member {
     }
 }
 
-/// Who is speaking.
+/// The sender of a message.
 pub(crate) fn member(sent: Option<protocol::Member>) -> Result<Member, Refusal> {
     let Some(sent) = sent else {
         let reason = "the message does not say who sent it";
@@ -30,42 +34,57 @@ pub(crate) fn member(sent: Option<protocol::Member>) -> Result<Member, Refusal> 
     Ok(Member { name: AgentName::new(&sent.name)?, session })
 }
 
-pub(crate) fn transition(sent: &mut protocol::ObserveRequest) -> Transition {
-    Transition {
-        sequence: sent.sequence,
-        state: std::mem::take(&mut sent.state),
-        action: sent.action,
-        reward: sent.reward,
-    }
+/// What an agent says of itself.
+pub(crate) fn registration(
+    sent: protocol::RegisterRequest,
+) -> Result<(AgentName, Registration), Refusal> {
+    let function = (!sent.function.is_empty()).then_some(sent.function);
+    let incarnation = sent.incarnation;
+    Ok((AgentName::new(&sent.name)?, Registration { incarnation, function }))
+}
+
+/// An action; the coordinator knows whether it is one of its platform.
+pub(crate) fn action(sent: Option<SentAction>) -> Result<Action, Refusal> {
+    let kind = if sent.is_some() { RefusalKind::UnknownAction } else { RefusalKind::Incomplete };
+    to_action(sent).map_err(|error| Refusal::new(kind, error.to_string()))
 }
 
 impl From<&Membership> for protocol::Membership {
     fn from(membership: &Membership) -> Self {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let seat = |seat: &Seat| protocol::Seat {
+            agent: seat.agent.number(),
+            function: seat.function.clone(),
+        };
         Self {
             member: Some((&membership.member).into()),
-            last_sequence: membership.last_sequence,
+            seat: membership.seat.as_ref().map(seat),
+            env: membership.env.clone(),
+            seats: membership.seats,
             heartbeat_ms: milliseconds(membership.heartbeat),
             timeout_ms: milliseconds(membership.timeout),
+            step_wait_ms: milliseconds(membership.step_wait),
         }
     }
 }
 
-impl From<&Guidance> for protocol::Guidance {
-    fn from(guidance: &Guidance) -> Self {
-        let global = &guidance.global;
+impl From<SeatObservation> for protocol::Observation {
+    fn from(SeatObservation { step, state, others }: SeatObservation) -> Self {
+        Self { step, state, others }
+    }
+}
+
+impl From<StepOutcome> for protocol::StepOutcome {
+    fn from(outcome: StepOutcome) -> Self {
         Self {
-            team_reward: guidance.team_reward,
-            members: guidance.members as u64,
-            others: global.others as u64,
-            limit_cpu: global.limit_cpu,
-            limit_memory: global.limit_memory,
-            vertical: global.vertical,
-            horizontal: global.horizontal,
-            preservation: global.preservation,
-            use_cpu: global.use_cpu,
-            use_memory: global.use_memory,
-            deviations: global.deviations.to_vec(),
+            reward: outcome.reward,
+            team_reward: outcome.team_reward,
+            members: u32::try_from(outcome.members).unwrap_or(u32::MAX),
+            terminated: outcome.terminated,
+            truncated: outcome.truncated,
+            state: outcome.state,
+            others: outcome.others,
+            next: outcome.next.map(Into::into),
         }
     }
 }
@@ -81,50 +100,72 @@ pub(crate) fn membership(
     outcome: Option<protocol::register_reply::Outcome>,
 ) -> Result<Membership, CoordinationError> {
     use protocol::register_reply::Outcome;
+    let sent = match outcome {
+        Some(Outcome::Membership(sent)) => sent,
+        Some(Outcome::Refusal(sent)) => return Err(refused(sent)),
+        None => return Err(garbled("is empty")),
+    };
+    let seat =
+        |seat: protocol::Seat| Seat { agent: AgentId::new(seat.agent), function: seat.function };
+    Ok(Membership {
+        member: member(sent.member).map_err(|_| garbled("names no member"))?,
+        seat: sent.seat.map(seat),
+        env: sent.env,
+        seats: sent.seats,
+        // At least one millisecond: an agent waits this long between two calls.
+        heartbeat: Duration::from_millis(sent.heartbeat_ms.max(1)),
+        timeout: Duration::from_millis(sent.timeout_ms),
+        step_wait: Duration::from_millis(sent.step_wait_ms),
+    })
+}
+
+/// What a seat sees, as the agent understands it.
+pub(crate) fn seen(
+    outcome: Option<protocol::observe_reply::Outcome>,
+) -> Result<Option<SeatObservation>, CoordinationError> {
+    use protocol::observe_reply::Outcome;
     match outcome {
-        Some(Outcome::Membership(sent)) => Ok(Membership {
-            member: member(sent.member).map_err(|_| garbled("names no member"))?,
-            last_sequence: sent.last_sequence,
-            // At least one millisecond: an agent waits this long between two calls.
-            heartbeat: Duration::from_millis(sent.heartbeat_ms.max(1)),
-            timeout: Duration::from_millis(sent.timeout_ms),
-        }),
+        Some(Outcome::Seen(sent)) => sent.observation.map(observation).transpose(),
         Some(Outcome::Refusal(sent)) => Err(refused(sent)),
         None => Err(garbled("is empty")),
     }
 }
 
-/// Guidance, as the agent understands it.
-pub(crate) fn guidance(
-    outcome: Option<protocol::guidance_reply::Outcome>,
-) -> Result<Guidance, CoordinationError> {
-    use protocol::guidance_reply::Outcome;
+/// The outcome of a step, as the agent understands it.
+pub(crate) fn step_outcome(
+    outcome: Option<protocol::act_reply::Outcome>,
+) -> Result<StepOutcome, CoordinationError> {
+    use protocol::act_reply::Outcome;
     let sent = match outcome {
-        Some(Outcome::Guidance(sent)) => sent,
+        Some(Outcome::Step(sent)) => sent,
         Some(Outcome::Refusal(sent)) => return Err(refused(sent)),
         None => return Err(garbled("is empty")),
     };
-    let deviations = <[f64; 7]>::try_from(sent.deviations.as_slice())
-        .map_err(|_| garbled("has another number of deviations"))?;
-    let guidance = Guidance {
-        global: GlobalState {
-            others: sent.others as usize,
-            limit_cpu: sent.limit_cpu,
-            limit_memory: sent.limit_memory,
-            vertical: sent.vertical,
-            horizontal: sent.horizontal,
-            preservation: sent.preservation,
-            use_cpu: sent.use_cpu,
-            use_memory: sent.use_memory,
-            deviations,
-        },
+    // A learner stops at a number that is not finite: none may come from outside.
+    require_finite([&sent.state, &sent.others])?;
+    if !sent.reward.is_finite() || !sent.team_reward.is_finite() {
+        return Err(garbled("has a reward that is not finite"));
+    }
+    Ok(StepOutcome {
+        reward: sent.reward,
         team_reward: sent.team_reward,
         members: sent.members as usize,
-    };
-    // A learner stops at a number that is none: it must not come from outside.
-    let is_finite = guidance.team_reward.is_finite()
-        && guidance.global.features(1.0).iter().all(|figure| figure.is_finite());
-    if is_finite { Ok(guidance) } else { Err(garbled("has a number that is not finite")) }
+        terminated: sent.terminated,
+        truncated: sent.truncated,
+        state: sent.state,
+        others: sent.others,
+        next: sent.next.map(observation).transpose()?,
+    })
+}
+
+fn observation(sent: protocol::Observation) -> Result<SeatObservation, CoordinationError> {
+    require_finite([&sent.state, &sent.others])?;
+    Ok(SeatObservation { step: sent.step, state: sent.state, others: sent.others })
+}
+
+fn require_finite(figures: [&Vec<f32>; 2]) -> Result<(), CoordinationError> {
+    let is_finite = figures.into_iter().flatten().all(|figure| figure.is_finite());
+    if is_finite { Ok(()) } else { Err(garbled("has a number that is not finite")) }
 }
 
 /// The answer to a message that brings nothing back.

@@ -1,47 +1,54 @@
-//! The five calls on the side of the coordinator.
+//! The four calls on the side of the coordinator.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use homeostat_simppo::{
-    AgentName, Coordination, CoordinationError, Coordinator, Guidance, Member, Refusal,
-};
+use homeostat_simppo::{CoordinationError, Coordinator, Member, Refusal};
+use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 use crate::messages;
-use crate::protocol::{self, coordination_server};
+use crate::protocol::coordination::v2::{self as protocol, coordination_server};
 
 /// A coordinator that several threads talk to.
 pub(crate) struct Shared {
     coordinator: Mutex<Coordinator>,
     start: Instant,
+    /// Steps that the platform has played, for those who wait for one to end.
+    steps: watch::Sender<u64>,
 }
 
 impl Shared {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
-        Self { coordinator: Mutex::new(coordinator), start: Instant::now() }
+        let steps = watch::Sender::new(coordinator.standing().step);
+        Self { coordinator: Mutex::new(coordinator), start: Instant::now(), steps }
     }
 
-    /// The coordinator, at this very moment.
-    pub(crate) fn now(&self) -> MutexGuard<'_, Coordinator> {
-        let mut coordinator = self.coordinator.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Calls the coordinator at this very moment.
+    pub(crate) fn call<T>(&self, call: impl FnOnce(&mut Coordinator) -> T) -> T {
+        let mut coordinator: MutexGuard<'_, Coordinator> =
+            self.coordinator.lock().unwrap_or_else(PoisonError::into_inner);
         coordinator.advance(self.start.elapsed());
-        coordinator
+        let answer = call(&mut coordinator);
+        let step = coordinator.standing().step;
+        self.steps.send_if_modified(|last| std::mem::replace(last, step) != step);
+        answer
+    }
+
+    /// Counts what was refused before it reached the coordinator.
+    fn checked<T>(&self, message: Result<T, Refusal>) -> Result<T, Refusal> {
+        message.inspect_err(|refusal| self.call(|coordinator| coordinator.count_refused(refusal)))
     }
 
     /// Calls as the member who is speaking.
-    fn call<T>(
+    fn call_as<T>(
         &self,
         sent: Option<protocol::Member>,
         call: impl FnOnce(&mut Coordinator, &Member) -> Result<T, CoordinationError>,
     ) -> Result<Result<T, Refusal>, Status> {
-        let mut coordinator = self.now();
-        match messages::member(sent) {
-            Ok(member) => answered(call(&mut coordinator, &member)),
-            Err(refusal) => {
-                coordinator.count_refused(&refusal);
-                Ok(Err(refusal))
-            }
+        match self.checked(messages::member(sent)) {
+            Ok(member) => answered(self.call(|coordinator| call(coordinator, &member))),
+            Err(refusal) => Ok(Err(refusal)),
         }
     }
 }
@@ -65,14 +72,11 @@ impl coordination_server::Coordination for CoordinationService {
         request: Request<protocol::RegisterRequest>,
     ) -> Result<Response<protocol::RegisterReply>, Status> {
         use protocol::register_reply::Outcome;
-        let protocol::RegisterRequest { name, incarnation } = request.into_inner();
-        let mut coordinator = self.0.now();
-        let outcome = match AgentName::new(&name) {
-            Ok(name) => answered(coordinator.register(&name, incarnation))?,
-            Err(refusal) => {
-                coordinator.count_refused(&refusal);
-                Err(refusal)
+        let outcome = match self.0.checked(messages::registration(request.into_inner())) {
+            Ok((name, registration)) => {
+                answered(self.0.call(|coordinator| coordinator.register(&name, &registration)))?
             }
+            Err(refusal) => Err(refusal),
         };
         let outcome = match outcome {
             Ok(membership) => Outcome::Membership((&membership).into()),
@@ -81,33 +85,47 @@ impl coordination_server::Coordination for CoordinationService {
         Ok(Response::new(protocol::RegisterReply { outcome: Some(outcome) }))
     }
 
-    async fn heartbeat(
-        &self,
-        request: Request<protocol::MemberRequest>,
-    ) -> Result<Response<protocol::EmptyReply>, Status> {
-        let sent = request.into_inner().member;
-        empty(self.0.call(sent, |coordinator, member| coordinator.heartbeat(member))?)
-    }
-
     async fn observe(
         &self,
-        request: Request<protocol::ObserveRequest>,
-    ) -> Result<Response<protocol::GuidanceReply>, Status> {
-        let mut sent = request.into_inner();
-        let transition = messages::transition(&mut sent);
-        guidance(
-            self.0.call(sent.member, |coordinator, member| {
-                coordinator.observe(member, &transition)
-            })?,
-        )
+        request: Request<protocol::MemberRequest>,
+    ) -> Result<Response<protocol::ObserveReply>, Status> {
+        use protocol::observe_reply::Outcome;
+        let sent = request.into_inner().member;
+        let outcome = self.0.call_as(sent, |coordinator, member| coordinator.observe(member))?;
+        let outcome = match outcome {
+            Ok(seen) => Outcome::Seen(protocol::Seen { observation: seen.map(Into::into) }),
+            Err(refusal) => Outcome::Refusal((&refusal).into()),
+        };
+        Ok(Response::new(protocol::ObserveReply { outcome: Some(outcome) }))
     }
 
-    async fn global_state(
+    async fn act(
         &self,
-        request: Request<protocol::MemberRequest>,
-    ) -> Result<Response<protocol::GuidanceReply>, Status> {
-        let sent = request.into_inner().member;
-        guidance(self.0.call(sent, |coordinator, member| coordinator.global_state(member))?)
+        request: Request<protocol::ActRequest>,
+    ) -> Result<Response<protocol::ActReply>, Status> {
+        use protocol::act_reply::Outcome;
+        let protocol::ActRequest { member, step, action } = request.into_inner();
+        // Before the action, so that the step it completes is not missed.
+        let mut steps = self.0.steps.subscribe();
+        let mut outcome = match self.0.checked(messages::action(action)) {
+            Ok(action) => self.0.call_as(member.clone(), |coordinator, member| {
+                coordinator.submit(member, step, &action)?;
+                coordinator.outcome(member, step)
+            })?,
+            Err(refusal) => Err(refusal),
+        };
+        while let Ok(None) = outcome {
+            let closed = |_| Status::unavailable("the coordinator ends");
+            steps.changed().await.map_err(closed)?;
+            outcome = self
+                .0
+                .call_as(member.clone(), |coordinator, member| coordinator.outcome(member, step))?;
+        }
+        let outcome = match outcome {
+            Ok(outcome) => outcome.map(|outcome| Outcome::Step(outcome.into())),
+            Err(refusal) => Some(Outcome::Refusal((&refusal).into())),
+        };
+        Ok(Response::new(protocol::ActReply { outcome }))
     }
 
     async fn deregister(
@@ -115,22 +133,8 @@ impl coordination_server::Coordination for CoordinationService {
         request: Request<protocol::MemberRequest>,
     ) -> Result<Response<protocol::EmptyReply>, Status> {
         let sent = request.into_inner().member;
-        empty(self.0.call(sent, |coordinator, member| coordinator.deregister(member))?)
+        let outcome = self.0.call_as(sent, |coordinator, member| coordinator.deregister(member))?;
+        let refusal = outcome.err().as_ref().map(Into::into);
+        Ok(Response::new(protocol::EmptyReply { refusal }))
     }
-}
-
-fn empty(outcome: Result<(), Refusal>) -> Result<Response<protocol::EmptyReply>, Status> {
-    let refusal = outcome.err().as_ref().map(Into::into);
-    Ok(Response::new(protocol::EmptyReply { refusal }))
-}
-
-fn guidance(
-    outcome: Result<Guidance, Refusal>,
-) -> Result<Response<protocol::GuidanceReply>, Status> {
-    use protocol::guidance_reply::Outcome;
-    let outcome = match outcome {
-        Ok(guidance) => Outcome::Guidance((&guidance).into()),
-        Err(refusal) => Outcome::Refusal((&refusal).into()),
-    };
-    Ok(Response::new(protocol::GuidanceReply { outcome: Some(outcome) }))
 }

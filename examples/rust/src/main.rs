@@ -1,6 +1,6 @@
 //! A system of one's own: PPO learns to scale a queue, then meets the horizontal pod autoscaler.
 //!
-//!     cargo run --release -p homeostat-example-queue -- runs/queue
+//!     cargo run --release -p homeostat-examples -- runs/queue
 
 mod queue;
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Plant for Queue {
             } else {
                 let latency = self.now - self.inside.remove(self.rng.below(busy));
                 window.completed += 1;
-                window.missed += u64::from(latency > slo_s);
+                window.slo_violations += u64::from(latency > slo_s);
                 seen.record(duration(latency));
             }
         }

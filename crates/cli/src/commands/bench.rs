@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use homeostat_core::SimDuration;
-use homeostat_experiments::bench::{FleetBench, LearnBench, LearnReport, OnDemandBench, SimBench};
+use homeostat_experiments::bench::{
+    FleetBench, LearnBench, LearnReport, OnDemandBench, SimBench, SpansBench,
+};
 use homeostat_lab::Error;
 use homeostat_nn::Kernel;
 use homeostat_simulate::TraceFiles;
@@ -15,59 +17,77 @@ use crate::Ending;
 use crate::options::use_threads;
 use crate::output::{Output, print, print_record, print_records};
 
-/// Measure speed.
+/// Measure the speed of learning, simulation and the operator.
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
-    /// One PPO update for fleets of agents: actor 16-64-64-7, critic 16-64-64-1, 200
-    /// transitions, 5 epochs. `bench/peers/learn` runs the same work on JAX and PyTorch.
+    /// Measure one PPO update of many agents: actor 16-64-64-7, critic 16-64-64-1, 200
+    /// transitions, 5 epochs; and one forward and backward pass of a bidirectional GRU with 2
+    /// layers of 256 units, 32 sequences of 100 steps. `bench/peers/learn` runs the same work on
+    /// JAX and PyTorch.
     Learn(LearnArguments),
-    /// The serverless world: bare requests, a day of functions, agents, and S-RL.
+    /// Measure the serverless simulator: requests, a day of functions, agents, and S-RL.
     Sim(SimArguments),
-    /// One function with Poisson arrivals and a constant service that starts a container for
-    /// each request that finds none idle. `bench/peers/sim` runs the same on SimFaaS.
+    /// Measure one function with Poisson arrivals and constant service time that starts a container
+    /// for each request without an idle one. `bench/peers/sim` runs the same on SimFaaS.
     OnDemand(OnDemandArguments),
-    /// Teams that learn together on one platform: time to train 12, 110 and 1000 agents by
-    /// SIMPPO, decisions per second of one core, memory of an agent, and how time grows.
+    /// Measure teams on one platform: training time of 12, 110 and 1000 agents with SIMPPO,
+    /// decisions per second and core, memory per agent, and growth with the number of agents.
     #[command(
         after_help = "Examples:\n  homeostat bench fleet --only train_s.n12\n  homeostat bench fleet --only bytes_per_agent --output json"
     )]
     Fleet(FleetArguments),
-    /// The operator with 1000 objects on a real API server: time of a change, of a look at
-    /// everything, memory, requests. Needs the program operator-bench and a Kubernetes.
+    /// Measure span analysis: from OTLP in memory to critical paths, on one core, for many traces
+    /// and for one trace of a million spans.
+    #[command(
+        after_help = "Figures:\n  spans_per_s.memory    OTLP protobuf in memory, read and analysed, traces of 24 spans\n  spans_per_s.parse     reading alone\n  million_span_trace_s  one trace of a million spans, read and analysed\n  peak_mb               peak memory of the process, input included\n\nExamples:\n  homeostat bench spans --output json\n  homeostat bench spans --spans 10000"
+    )]
+    Spans(SpansArguments),
+    /// Measure the operator with 1000 objects on a real API server: reconcile and resync times,
+    /// memory, requests. Needs the program operator-bench and Kubernetes binaries.
     Operator(HandedOn),
 }
 
 #[derive(Args)]
 pub(crate) struct FleetArguments {
-    /// One figure, as train_s.n12, or a group of them, as train_s.
+    /// Measure only this figure, such as train_s.n12, or group of figures, such as train_s.
     #[arg(long, value_name = "KEY")]
     only: Option<String>,
-    /// A hundredth of the work: to try the command, not to quote.
+    /// Do a hundredth of the work, for a quick test; do not quote the figures.
     #[arg(long)]
     quick: bool,
-    /// Worker threads.
+    /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Form of the result.
+    /// Output format.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct SpansArguments {
+    /// Number of spans of each input.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    spans: u32,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
 
 #[derive(Args)]
 pub(crate) struct SimArguments {
-    /// Requests per minute of a day's functions; generated, if absent.
+    /// Requests per minute of a day's functions [default: generated]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Their run times.
+    /// Run times of these functions.
     #[arg(long, value_name = "FILE", requires = "trace")]
     durations: Option<PathBuf>,
-    /// Their memory.
+    /// Memory of these functions.
     #[arg(long, value_name = "FILE", requires = "trace")]
     memory: Option<PathBuf>,
-    /// Functions of a generated day.
+    /// Number of functions of a generated day.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     functions: u32,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
@@ -77,13 +97,13 @@ pub(crate) struct OnDemandArguments {
     /// Requests per second.
     #[arg(long, default_value_t = 10.0)]
     rate: f64,
-    /// Milliseconds of a request in a container that is there.
+    /// Service time in a warm container, in milliseconds.
     #[arg(long, default_value_t = 100.0, value_name = "MS")]
     service_ms: f64,
-    /// Milliseconds of a request whose container must start first, service included.
+    /// Response time of a request with a cold start, in milliseconds, service included.
     #[arg(long, default_value_t = 300.0, value_name = "MS")]
     cold_ms: f64,
-    /// Seconds that an idle container is kept.
+    /// Keep-alive time of an idle container, in seconds.
     #[arg(long, default_value_t = 10.0, value_name = "S")]
     keep_alive_s: f64,
     /// Requests to simulate, on average.
@@ -92,29 +112,29 @@ pub(crate) struct OnDemandArguments {
     /// Seed of the arrivals.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
 
 #[derive(Args)]
 pub(crate) struct LearnArguments {
-    /// Sizes of the fleet.
+    /// Numbers of agents.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 12, 110, 1000])]
     agents: Vec<usize>,
     /// Minibatch sizes.
     #[arg(long, value_delimiter = ',', default_values_t = [5, 64])]
     minibatch: Vec<usize>,
-    /// Timed repetitions; the median counts.
+    /// Timed repetitions; the median is reported.
     #[arg(long, default_value_t = 5)]
     repetitions: usize,
-    /// avx512, avx2 or portable; by default the fastest here.
+    /// Kernel: avx512, avx2 or portable [default: the fastest on this machine]
     #[arg(long)]
     kernel: Option<String>,
-    /// Worker threads.
+    /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
@@ -125,6 +145,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         BenchCommand::Sim(arguments) => sim(arguments),
         BenchCommand::OnDemand(arguments) => on_demand(arguments),
         BenchCommand::Fleet(arguments) => fleet(arguments),
+        BenchCommand::Spans(arguments) => spans(arguments),
         BenchCommand::Operator(handed_on) => operator::run_bench(handed_on),
     }
 }
@@ -155,7 +176,7 @@ fn fleet(arguments: &FleetArguments) -> anyhow::Result<Ending> {
     if arguments.output == Output::Table {
         print(&format!("\nkernel {}, {} threads\n", report.kernel, report.threads));
         if report.quick {
-            print("a hundredth of the work: not to be quoted\n");
+            print("a hundredth of the work: do not quote these figures\n");
         }
     }
     Ok(Ending::Done)
@@ -171,6 +192,22 @@ fn sim(arguments: &SimArguments) -> anyhow::Result<Ending> {
     let report = bench.run(|what| say!("timing {what}"))?;
     if arguments.output == Output::Json {
         print(&format!("{:#}\n", json!(report)));
+        return Ok(Ending::Done);
+    }
+    let rows: Vec<_> = report
+        .rows()
+        .into_iter()
+        .map(|(figure, value)| json!({ "figure": figure, "value": value }))
+        .collect();
+    print_records(arguments.output, &rows);
+    Ok(Ending::Done)
+}
+
+fn spans(arguments: &SpansArguments) -> anyhow::Result<Ending> {
+    let bench = SpansBench { spans: arguments.spans as usize };
+    let report = bench.run(|what| say!("timing {what}"))?;
+    if arguments.output == Output::Json {
+        print(&format!("{:#}\n", serde_json::to_value(report)?));
         return Ok(Ending::Done);
     }
     let rows: Vec<_> = report
@@ -270,11 +307,16 @@ fn show(report: &LearnReport, output: Output) {
     if output == Output::Table {
         print(&format!(
             "\none inference {:.3} us, {} bytes per agent, kernel {}, {} threads\n\
+             recurrent network {:.1} ms, fastest {:.1} ms, loss {:.6}, gradient {:.5}\n\
              {:.1} billion multiply-adds per second, of {:.1} that the machine has at most\n",
             report.infer_us,
             report.bytes_per_agent,
             report.kernel,
             report.threads,
+            report.recurrent.median_ms,
+            report.recurrent.fastest_ms,
+            report.recurrent.loss,
+            report.recurrent.gradient_abs,
             report.billion_multiply_adds_per_s,
             report.peak_billion_multiply_adds_per_s,
         ));

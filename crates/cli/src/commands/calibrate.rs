@@ -20,13 +20,12 @@ use crate::output::{Output, print, print_records};
 /// Workers that receive less of the cores than this are not alone on the machine.
 const QUIET: f64 = 0.95;
 
-/// Measure what simulated nodes assume.
+/// Measure the cost of contention on this machine for the simulator.
 #[derive(Subcommand)]
 pub(crate) enum CalibrateCommand {
-    /// What contention, cold starts and too little memory cost on this machine, and whether
-    /// the simulated processor shares CPU time as the kernel does. Busy processes run in
-    /// control groups of their own for about two minutes; Linux only, as root or in a
-    /// delegated slice.
+    /// Measure the cost of contention, cold starts and too little memory on this machine, and
+    /// compare the kernel's division of CPU time with the simulator's. Busy processes run in
+    /// control groups for about two minutes; Linux only, as root or in a delegated slice.
     Node(NodeArguments),
     /// A busy process that counts its work.
     #[command(hide = true)]
@@ -35,10 +34,10 @@ pub(crate) enum CalibrateCommand {
 
 #[derive(Args)]
 pub(crate) struct NodeArguments {
-    /// Length of a measurement.
+    /// Duration of one measurement.
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
-    /// How often each point is measured.
+    /// Repetitions of each measurement.
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
     /// Categories of work: cpu, cache, memory, io.
@@ -47,13 +46,13 @@ pub(crate) struct NodeArguments {
     /// What to measure: contention, starts, paging, shares.
     #[arg(long, value_delimiter = ',', default_values_t = Part::ALL)]
     parts: Vec<Part>,
-    /// Cores to use; by default all.
+    /// Cores to use [default: all]
     #[arg(long)]
     cores: Option<usize>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Also writes the coefficients to this file, in TOML, for simulated nodes to read.
+    /// TOML file for the coefficients, for `homeostat sim --config FILE`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -4,37 +4,35 @@ use std::path::PathBuf;
 
 use clap::Args;
 use homeostat_lab::Threshold;
-use homeostat_report::compare::{
-    ComparedRun, Comparison, OpenedRuns, RunKind, signed, with_interval,
-};
+use homeostat_report::compare::{ComparedRun, Comparison, OpenedRuns, RunKind, signed};
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
 use crate::commands::train::parse_thresholds;
 use crate::output::{Output, print, print_records};
 
-/// Hold runs against each other: means with intervals, and what their differences show.
+/// Compare runs with paired confidence intervals.
 #[derive(Args)]
 #[command(
-    after_help = "Simulations are compared seed by seed, trainings by Welch's interval over their agents. A\ndifference is called better or worse only where its 95 % interval excludes zero. With\n--fail-if every run but the baseline is checked; `better` and `worse` count what was shown.\n\nExamples:\n  homeostat compare runs/sim-hpa+vpa runs/sim-ensure\n  homeostat compare runs/sim-* --baseline runs/sim-none --per-function\n  homeostat compare runs/before runs/after --fail-if 'worse > 0'      for CI: exit code 99 if it is"
+    after_help = "Simulations are paired by seed; training runs are compared with Welch's interval over their\nagents. A difference is called better or worse only if its 95 % confidence interval excludes\nzero. --fail-if checks every run except the baseline; the figures `better` and `worse` count its\nsignificant differences.\n\nExamples:\n  homeostat compare runs/sim-hpa+vpa runs/sim-ensure\n  homeostat compare runs/sim-* --baseline runs/sim-none --per-function\n  homeostat compare runs/before runs/after --fail-if 'worse > 0'      exit code 99 if so, for CI"
 )]
 pub(crate) struct CompareArguments {
-    /// Run folders, all of simulations or all of trainings.
+    /// Run directories, all of simulations or all of training runs.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The run that the others are held against; by default the first.
+    /// Run that the others are compared with [default: the first]
     #[arg(long, value_name = "RUN")]
     baseline: Option<PathBuf>,
-    /// Compare even if the runs played different worlds.
+    /// Compare even if the simulated systems have different settings.
     #[arg(long)]
     anyway: bool,
-    /// A row for each function of simulations.
+    /// Print one row per function (simulations only).
     #[arg(long)]
     per_function: bool,
-    /// Exit with 99 if a run crosses this, as 'miss_pct_difference > 0'; may be given several times.
+    /// Exit with code 99 if a run crosses this threshold, for example 'slo_violation_ratio_difference > 0'; repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
@@ -44,10 +42,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Ending> {
     let runs = OpenedRuns::open(&arguments.runs, arguments.baseline.as_deref())?;
     let total = runs.total()?;
     if !arguments.anyway {
-        total.refuse_different_worlds()?;
+        total.refuse_different_settings()?;
     }
-    for world in &total.worlds {
-        say!("warning: the runs played different worlds: {world}");
+    for difference in &total.setting_differences {
+        say!("warning: the runs have different settings: {difference}");
     }
     if arguments.per_function {
         let scopes = runs.per_function()?.into_iter().map(|(name, scope)| (Some(name), scope));
@@ -100,9 +98,11 @@ fn against(comparison: &Comparison) -> String {
     let fewest = others.map(|(_, run)| run.common).min().unwrap_or(0);
     match fewest {
         0 => {
-            format!("differences from {base}: a run has no seed in common with it, and is left out")
+            format!("differences from {base}: runs without a common seed are left out")
         }
-        1 => format!("differences from {base}: one common seed has no interval; play at least two"),
+        1 => {
+            format!("differences from {base}: one common seed gives no interval; use at least two")
+        }
         count => format!("differences from {base}, 95 % interval over {count} common seeds"),
     }
 }
@@ -111,7 +111,7 @@ fn figures_row(comparison: &Comparison, run: &ComparedRun, function: Option<&str
     // A table has room for what people ask first; programs get everything.
     const SHOWN: [(&str, &str); 9] = [
         ("return_mean", "return"),
-        ("miss_pct", "missed %"),
+        ("slo_violation_ratio", "slo violations %"),
         ("p99_over_slo", "p99/slo"),
         ("preservation", "preservation"),
         ("cpu_utilisation", "cpu use"),
@@ -125,9 +125,8 @@ fn figures_row(comparison: &Comparison, run: &ComparedRun, function: Option<&str
     let trials = if comparison.kind == RunKind::Training { "agents" } else { "seeds" };
     row.insert(trials.to_owned(), json!(run.trials));
     for (key, heading) in SHOWN {
-        if let Some((_, summary)) = run.figures.iter().find(|(metric, _)| metric.key == key) {
-            let text = with_interval(summary.mean, summary.interval());
-            row.insert(heading.to_owned(), json!(text));
+        if let Some((metric, summary)) = run.figures.iter().find(|(metric, _)| metric.key == key) {
+            row.insert(heading.to_owned(), json!(metric.text(summary)));
         }
     }
     with_function(Value::Object(row), function)
@@ -135,10 +134,11 @@ fn figures_row(comparison: &Comparison, run: &ComparedRun, function: Option<&str
 
 fn differences_rows(run: &ComparedRun) -> Vec<Value> {
     let rows = run.differences.iter().map(|difference| {
+        let (mean, interval) = difference.in_unit();
         json!({
             "run": run.label,
             "figure": difference.metric.label,
-            "difference": signed(difference.mean, difference.interval),
+            "difference": signed(mean, interval),
             "shows": difference.verdict().to_string(),
         })
     });

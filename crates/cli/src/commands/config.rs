@@ -11,38 +11,38 @@ use crate::Ending;
 use crate::options::{SettingOptions, environments};
 use crate::output::{Output, print, print_records};
 
-/// Look at settings and check them.
+/// Show and check settings.
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Every setting of a run, its value, and the place it came from.
+    /// Show every setting of a run, its value and its source.
     Show {
         #[command(flatten)]
         settings: SettingOptions,
-        /// Also the settings of algorithms that this run does not use.
+        /// Include the settings of algorithms that this run does not use.
         #[arg(long)]
         all: bool,
-        /// Form of the result.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Check a file of settings without running anything.
+    /// Check a settings file without running anything.
     Check {
-        /// The file.
+        /// Settings file.
         file: PathBuf,
     },
-    /// Named sets of settings and where their numbers come from.
+    /// List presets and the sources of their values.
     Presets {
-        /// Form of the result.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },
-    /// The methods by which teams of agents learn, and the settings that make them.
+    /// List team methods and the settings they stand for.
     Teams {
-        /// Form of the result.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },
-    /// The commented reference of every setting, to start a file of your own.
+    /// Print the commented reference of every setting, a start for your own file.
     Default,
 }
 

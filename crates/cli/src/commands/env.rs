@@ -11,26 +11,26 @@ use crate::Ending;
 use crate::options::environments;
 use crate::output::{Output, print, print_records};
 
-/// Look at environments.
+/// List, describe, check and serve environments.
 #[derive(Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Every environment with its spaces.
+    /// List every environment with its spaces.
     List {
-        /// Form of the result.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },
-    /// State, actions and reward of one environment in words.
+    /// Describe observation, actions and reward of one environment.
     Card {
-        /// Its id, for example classic/cartpole-v1.
+        /// Id of the environment, for example classic/cartpole-v1.
         id: String,
     },
     /// Serve environments to learners in any language, over gRPC.
     #[cfg(feature = "network")]
     Serve(ServeArguments),
-    /// Play an environment against its contract and explain what is wrong.
+    /// Check an environment against its contract and report violations.
     Check {
-        /// Its id, for example classic/cartpole-v1.
+        /// Id of the environment, for example classic/cartpole-v1.
         id: String,
     },
 }
@@ -75,7 +75,7 @@ pub(crate) fn run(command: &EnvCommand) -> anyhow::Result<Ending> {
                     .iter()
                     .map(|finding| format!("  {}: {}", finding.rule, finding.explanation))
                     .collect();
-                anyhow::bail!("{id} breaks its contract:\n{}", lines.join("\n"));
+                anyhow::bail!("{id} violates its contract:\n{}", lines.join("\n"));
             }
             print(&format!("{id} keeps its contract\n"));
         }

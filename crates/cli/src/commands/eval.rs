@@ -15,34 +15,34 @@ use crate::commands::train::{crossed, parse_thresholds};
 use crate::options::{environments, use_threads};
 use crate::output::{Output, print_record, print_records};
 
-/// Play the policies of a run, or of one policy file.
+/// Evaluate the policies of a run, or one policy file.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  homeostat eval runs/ppo-cartpole-v1-seed1\n  homeostat eval runs/ppo-cartpole-v1-seed1/policies/agent-0.policy --episodes 1000\n  homeostat eval RUN --output json --fail-if 'return_mean < 475'"
 )]
 pub(crate) struct EvalArguments {
-    /// A run folder or a .policy file.
+    /// Run directory or .policy file.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Episodes of each policy.
+    /// Episodes per policy.
     #[arg(long, default_value_t = 100)]
     episodes: usize,
-    /// Seed of the worlds; apart from the seeds of training.
+    /// Seed of the environments; independent of the training seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Draw actions from the policy instead of taking the most probable.
+    /// Sample actions from the policy instead of taking the most probable.
     #[arg(long)]
     stochastic: bool,
-    /// A row for each agent instead of the summary.
+    /// Print one row per agent instead of the summary.
     #[arg(long)]
     per_agent: bool,
-    /// Exit with 99 if the summary crosses this, as 'return_mean < 475'; may be given several times.
+    /// Exit with code 99 if the summary crosses this threshold, for example 'return_mean < 475'; repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Worker threads.
+    /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
 }

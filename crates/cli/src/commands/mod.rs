@@ -15,5 +15,6 @@ pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod sim;
+pub(crate) mod spans;
 pub(crate) mod trace;
 pub(crate) mod train;

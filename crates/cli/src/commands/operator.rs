@@ -1,5 +1,5 @@
 //! `operator`, `explain`, `history`, `recommend`, `replay --prometheus` and `bench operator`: handed on
-//! to programs of their own, so that nobody who only simulates has to build a Kubernetes client.
+//! to programs of their own, so that simulating needs no Kubernetes client.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

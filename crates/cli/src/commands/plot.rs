@@ -3,28 +3,28 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use homeostat_lab::{Error, RunFolder};
+use homeostat_lab::{Error, RunDirectory};
 use homeostat_train::{draw_curves, read_curves};
 
 use crate::Ending;
 use crate::output::print;
 
-/// Draw learning curves of runs as an SVG picture.
+/// Draw learning curves of runs as SVG.
 #[derive(Args)]
 #[command(
-    after_help = "Runs of one algorithm and environment become one curve with a band: the 95 % interval of\nthe mean over their agents.\n\nExample:\n  homeostat plot runs/ppo-* --goal 475 --out cartpole.svg"
+    after_help = "Runs of the same algorithm and environment are drawn as one curve; its band is the 95 %\nconfidence interval of the mean over their agents.\n\nExample:\n  homeostat plot runs/ppo-* --goal 475 --out cartpole.svg"
 )]
 pub(crate) struct PlotArguments {
-    /// Run folders.
+    /// Run directories.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The picture.
+    /// SVG file to write.
     #[arg(long, value_name = "FILE", default_value = "curves.svg")]
     out: PathBuf,
-    /// A dashed line at this return; may be given several times.
+    /// Draw a dashed line at this return; repeatable.
     #[arg(long, allow_hyphen_values = true)]
     goal: Vec<f64>,
-    /// The title.
+    /// Title of the picture.
     #[arg(long, default_value = "Learning curves")]
     title: String,
 }
@@ -44,8 +44,11 @@ pub(crate) fn run(arguments: &PlotArguments) -> anyhow::Result<Ending> {
         }
         .into());
     }
-    let runs =
-        arguments.runs.iter().map(|path| RunFolder::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let runs = arguments
+        .runs
+        .iter()
+        .map(|path| RunDirectory::open(path))
+        .collect::<Result<Vec<_>, _>>()?;
     draw_curves(&arguments.title, &read_curves(&runs)?, &arguments.goal, &arguments.out)?;
     print(&format!("{}\n", arguments.out.display()));
     Ok(Ending::Done)

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::output::{Output, print};
 
-/// Look at policy files.
+/// Show the features, actions and provenance of a policy file.
 #[derive(Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// What a policy reads and answers, where it comes from, and which programs can serve it.
+    /// Show the features and actions of a policy, its provenance, and what can serve it.
     #[command(
         after_help = "Examples:\n  homeostat policy show runs/simppo+-seed1/policies/agent-0.policy\n  homeostat policy show checkout.policy --output json"
     )]
     Show {
-        /// The file, for example runs/NAME/policies/agent-0.policy.
+        /// Policy file, for example runs/NAME/policies/agent-0.policy.
         file: PathBuf,
-        /// Form of the result.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },

@@ -8,19 +8,19 @@ use homeostat_report::write_report;
 use crate::Ending;
 use crate::output::print;
 
-/// Write one self-contained page about runs: answer, pictures, decisions, settings.
+/// Write one self-contained HTML page about runs: comparison, pictures, decisions, settings.
 #[derive(Args)]
 #[command(
-    after_help = "The page needs no network and no other file. The first simulation is the one that others\nare held against.\n\nExamples:\n  homeostat report runs/sim-hpa+vpa runs/sim-ensure --out ensure.html\n  homeostat report runs/ppo-* runs/sim-* --title 'What the learners bought'"
+    after_help = "The page needs no network and no other file. The first simulation is the baseline of the\ncomparison.\n\nExamples:\n  homeostat report runs/sim-hpa+vpa runs/sim-ensure --out ensure.html\n  homeostat report runs/ppo-* runs/sim-* --title 'Learned policies against HPA'"
 )]
 pub(crate) struct ReportArguments {
-    /// Run folders of simulations and trainings.
+    /// Run directories of simulations and training runs.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The page.
+    /// HTML file to write.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
-    /// The title; by default the names of the policies.
+    /// Title of the page [default: the names of the policies]
     #[arg(long)]
     title: Option<String>,
 }

@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
     PolicyFigures, SimppoOptions, SrlResult, SrlStudy, run_simppo, simppo_experiments,
 };
-use homeostat_lab::{Error, write_atomically};
+use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
 use serde_json::{Map, Value, json};
 
@@ -15,32 +15,32 @@ use crate::Ending;
 use crate::options::{SeedList, use_threads};
 use crate::output::{Output, print, print_records};
 
-/// Repeat an experiment of the papers: ours beside what was published, with intervals.
+/// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "Of simppo/..., --output csv puts the rows of all tables into one: its first column is the title of\nthe table that a row is from, columns that this table lacks are empty, and a figure over seeds has\nhalf its 95 % interval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a look, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
+    after_help = "For simppo/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
 )]
 pub(crate) struct ReproduceArguments {
-    /// Which experiment.
+    /// Experiment.
     #[arg(value_parser = experiments())]
     experiment: String,
-    /// Fewer seeds, episodes and sizes: to see that it runs, not to quote.
+    /// Use fewer seeds, episodes and sizes, for a quick test; do not quote the figures.
     #[arg(long)]
     quick: bool,
-    /// Seeds of training, as 1..5.
+    /// Training seeds, for example 1..5 [default: those of the experiment]
     #[arg(long)]
     seeds: Option<SeedList>,
-    /// Episodes of training, of s-rl only.
+    /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Where the figures are written too, as JSON; by default a new file under runs/. Of
-    /// simppo/..., a page for people is written beside it, under the same name with .html.
+    /// JSON file for the figures [default: a new file under runs/]. For simppo/... an HTML page
+    /// with the same name is written beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Worker threads; results do not depend on it.
+    /// Worker threads; results do not depend on the number [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
 }
@@ -48,9 +48,13 @@ pub(crate) struct ReproduceArguments {
 /// The name of the study of single agents.
 const S_RL: &str = "s-rl";
 
+/// The percentages that figures of 0.1.0 had.
+const FORMER: [FormerPercentage; 1] =
+    [FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" }];
+
 fn experiments() -> Vec<PossibleValue> {
     let s_rl = PossibleValue::new(S_RL)
-        .help("single agents (section 4.5): alone, put together at four loads, trained together");
+        .help("single agents (section 4.5): trained alone, on one platform at four loads, trained together");
     let team = simppo_experiments().map(|(name, asks)| PossibleValue::new(name).help(asks));
     std::iter::once(s_rl).chain(team).collect()
 }
@@ -69,14 +73,15 @@ fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
         return Err(refused(
             "episodes",
             &episodes.to_string(),
-            format!("it is for s-rl; {name} has its own: use --quick for fewer"),
+            format!("--episodes applies to s-rl only; for {name} use --quick for fewer"),
         ));
     }
     if let Some(out) = arguments.out.as_ref().filter(|out| has_ending(out, "html")) {
         return Err(refused(
             "out",
             &out.display().to_string(),
-            "it names the JSON, as figures.json; the page is written beside it".to_owned(),
+            "it names the JSON file, for example figures.json; the page is written beside it"
+                .to_owned(),
         ));
     }
     let mut options = SimppoOptions::new(arguments.quick);
@@ -185,17 +190,17 @@ fn keep(arguments: &ReproduceArguments, name: &str, figures: &Value) -> anyhow::
         Some(path) => path.clone(),
         None => next_free(Path::new("runs"), name),
     };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
     }
     write_atomically(&path, format!("{figures:#}\n").as_bytes())?;
     Ok(path)
 }
 
 /// The first of `name.json`, `name-2.json` and so on that exists neither itself nor as a page.
-fn next_free(folder: &Path, name: &str) -> PathBuf {
-    let numbered = (2u32..).map(|number| folder.join(format!("{name}-{number}.json")));
-    let mut candidates = std::iter::once(folder.join(format!("{name}.json"))).chain(numbered);
+fn next_free(directory: &Path, name: &str) -> PathBuf {
+    let numbered = (2u32..).map(|number| directory.join(format!("{name}-{number}.json")));
+    let mut candidates = std::iter::once(directory.join(format!("{name}.json"))).chain(numbered);
     let is_free = |path: &PathBuf| !path.exists() && !page_beside(path).exists();
     candidates.find(is_free).expect("numbers do not run out before the disk does")
 }
@@ -209,9 +214,10 @@ fn run_s_rl(arguments: &ReproduceArguments) -> anyhow::Result<()> {
         study.episodes = episodes;
     }
     let result = study.run(&mut |what| say!("{what}"))?;
-    let path = keep(arguments, "reproduce-s-rl", &json!(result))?;
+    let record = with_former_percentages(json!(result), &FORMER);
+    let path = keep(arguments, "reproduce-s-rl", &record)?;
     match arguments.output {
-        Output::Json => print(&format!("{:#}\n", json!(result))),
+        Output::Json => print(&format!("{record:#}\n")),
         Output::Table => show(&result),
         output => print_records(output, &rows(&result)),
     }
@@ -223,7 +229,7 @@ fn run_s_rl(arguments: &ReproduceArguments) -> anyhow::Result<()> {
 fn rows(result: &SrlResult) -> Vec<Value> {
     let row = |scenario: &str, reward: &str, load: Option<f64>, figures: &PolicyFigures| {
         let mut row = json!({ "scenario": scenario, "reward": reward, "load_pct": load });
-        let fields = json!(figures);
+        let fields = with_former_percentages(json!(figures), &FORMER);
         for (name, value) in fields.as_object().into_iter().flatten() {
             match value["mean"].as_f64() {
                 Some(mean) => {
@@ -295,7 +301,7 @@ fn show(result: &SrlResult) {
 fn record(figures: &PolicyFigures) -> Value {
     json!({
         "policy": figures.policy,
-        "miss_pct": figures.miss_pct.to_string(),
+        "slo_violation_pct": figures.slo_violation_ratio.scaled(100.0).to_string(),
         "p99_over_slo": figures.p99_over_slo.to_string(),
         "preservation": figures.preservation.to_string(),
         "cpu_util": figures.cpu_utilisation.to_string(),
@@ -323,13 +329,13 @@ mod tests {
 
     #[test]
     fn neither_figures_nor_pages_are_overwritten() {
-        let folder = tempfile::tempdir().unwrap();
-        let next = || next_free(folder.path(), "fig-4.3");
-        assert_eq!(next(), folder.path().join("fig-4.3.json"));
-        std::fs::write(folder.path().join("fig-4.3.html"), "").unwrap();
-        assert_eq!(next(), folder.path().join("fig-4.3-2.json"));
-        std::fs::write(folder.path().join("fig-4.3-2.json"), "").unwrap();
-        assert_eq!(next(), folder.path().join("fig-4.3-3.json"));
+        let directory = tempfile::tempdir().unwrap();
+        let next = || next_free(directory.path(), "fig-4.3");
+        assert_eq!(next(), directory.path().join("fig-4.3.json"));
+        std::fs::write(directory.path().join("fig-4.3.html"), "").unwrap();
+        assert_eq!(next(), directory.path().join("fig-4.3-2.json"));
+        std::fs::write(directory.path().join("fig-4.3-2.json"), "").unwrap();
+        assert_eq!(next(), directory.path().join("fig-4.3-3.json"));
     }
 
     #[test]
@@ -341,16 +347,19 @@ mod tests {
         };
         let spread = Spread { mean: 1.0 / 3.0, interval: Some(0.125), min: 0.0, max: 1.0 };
         let tables = [
-            table("a", &["policy", "misses %"], vec!["none".into(), spread.into()]),
+            table("a", &["policy", "SLO violations %"], vec!["none".into(), spread.into()]),
             table("b", &["policy", "paper"], vec!["kpa".into(), Cell::Nothing]),
         ];
         let records = flat_records(&tables);
         let expect = json!([
-            { "table": "a", "policy": "none", "misses %": 1.0 / 3.0, "misses % interval": 0.125, "paper": null },
-            { "table": "b", "policy": "kpa", "misses %": null, "misses % interval": null, "paper": null },
+            { "table": "a", "policy": "none", "SLO violations %": 1.0 / 3.0, "SLO violations % interval": 0.125, "paper": null },
+            { "table": "b", "policy": "kpa", "SLO violations %": null, "SLO violations % interval": null, "paper": null },
         ]);
         assert_eq!(json!(records), expect);
         let names: Vec<&String> = records[1].as_object().unwrap().keys().collect();
-        assert_eq!(names, ["table", "policy", "misses %", "misses % interval", "paper"]);
+        assert_eq!(
+            names,
+            ["table", "policy", "SLO violations %", "SLO violations % interval", "paper"]
+        );
     }
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use clap::Args;
 use homeostat_core::SimDuration;
 use homeostat_decide::PlantSource;
-use homeostat_lab::{Error, RunConfig, RunFolder, Settings, Summary, Threshold, UserLayers};
+use homeostat_lab::{
+    Error, FormerPercentage, RunConfig, RunDirectory, Settings, Summary, Threshold, UserLayers,
+    with_former_percentages,
+};
 use homeostat_rl::Sampling;
 use homeostat_simulate::{
     Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceFiles,
@@ -17,48 +20,48 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::commands::train::{crossed, parse_thresholds};
 use crate::options::{SeedList, SettingOptions, duration, environments, use_threads};
-use crate::output::{Output, print_record, print_records};
+use crate::output::{Output, in_percent, print_record, print_records};
 use crate::progress::CountView;
 
-/// Run autoscaling policies in a simulator, without learning.
+/// Run autoscaling policies in the simulator.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'miss_pct > 5'      for CI: exit code 99 if it is"
+    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
 )]
 pub(crate) struct SimArguments {
-    /// The simulator, by the first part of its environments' ids: faas, functions on a serverless
-    /// platform.
+    /// Simulator, the first part of its environments' ids: faas simulates a serverless platform.
     simulator: String,
-    /// Who controls the targets: aimd, ensure, ensure-util, hpa, hpa+vpa, kpa, short-first, staffing, vpa, none,
-    /// random, on-demand, a run folder or a .policy file.
+    /// Autoscaling policy: hpa, vpa, hpa+vpa, kpa, ensure, ensure-util, aimd, staffing, short-first,
+    /// on-demand, none, random, a run directory or a .policy file.
     #[arg(long, value_name = "POLICY")]
     policy: String,
-    /// fluctuating, poisson, diurnal, bursty or spike; short for --set SIMULATOR.load=...
+    /// Load: fluctuating, poisson, diurnal, bursty or spike; short for --set SIMULATOR.load=...
+    /// [default: fluctuating]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
-    /// Requests per minute of functions, in the format of the Azure trace of 2019; plain,
+    /// Requests per minute of functions, in the format of the Azure Functions trace of 2019; plain,
     /// .zst, .gz or .zip.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Run times of the trace's functions; drawn from a model of that trace otherwise.
+    /// Run times of the trace's functions [default: drawn from a model of the Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
     durations: Option<PathBuf>,
-    /// Memory of the trace's functions; drawn from a model of that trace otherwise.
+    /// Memory of the trace's functions [default: drawn from a model of the Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
     memory: Option<PathBuf>,
-    /// How long to play: seconds, or with a unit, as 90s, 20m or 2h.
+    /// Simulated time: seconds, or a number with a unit, such as 90s, 20m or 2h.
     #[arg(long, value_parser = duration, default_value = "500s")]
     duration: SimDuration,
-    /// Each target, for example a function, in a system of its own.
+    /// Simulate each function on its own platform.
     #[arg(long, conflicts_with = "trace")]
     alone: bool,
-    /// Seeds: one, a list as 1,4,9, or a range with both ends, as 1..5.
+    /// Seeds: one number, a list such as 1,4,9, or an inclusive range such as 1..5.
     #[arg(long, default_value = "1", value_name = "SEEDS")]
     seeds: SeedList,
-    /// A file of settings in TOML; `homeostat config default` prints a commented one.
+    /// Settings file in TOML; `homeostat config default` prints a commented one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Any setting of the simulator, as faas.cores_per_node=5; may be given several times.
+    /// A setting of the simulator, such as faas.cores_per_node=5; repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -68,40 +71,45 @@ pub(crate) struct SimArguments {
 /// How to play, and what to show of it.
 #[derive(Args)]
 struct PlayOptions {
-    /// A learned policy draws its actions instead of taking the most probable.
+    /// Sample the actions of a learned policy instead of taking the most probable.
     #[arg(long)]
     stochastic: bool,
-    /// The run folder; by default a new one under runs/.
+    /// Run directory [default: a new one under runs/]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
-    /// A row for each function instead of the summary.
+    /// Print one row per function instead of the summary.
     #[arg(long)]
     per_function: bool,
-    /// Exit with 99 if the summary crosses this, as 'miss_pct > 5'; may be given several times.
+    /// Exit with code 99 if the summary crosses this threshold, for example 'slo_violation_ratio > 0.05'; repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Worker threads; results do not depend on it.
+    /// Worker threads; results do not depend on the number [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// No progress, only the result.
+    /// Print only the result, no progress.
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Play a recorded simulation again with another policy: the same functions, the same
-/// requests, the same seeds.
+/// The percentages that records of 0.1.0 had.
+const FORMER: [FormerPercentage; 2] = [
+    FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" },
+    FormerPercentage { new: "slo_violation_ratio_interval", old: "miss_interval" },
+];
+
+/// Repeat a simulation with another policy: the same functions, requests and seeds.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v2-seed1\n\nThe history of a workload on Kubernetes is played by\n  homeostat replay --prometheus URL --last 7d deploy/NAME      (--prometheus URL --help says more)"
+    after_help = "Examples:\n  homeostat replay runs/sim-hpa+vpa --policy ensure\n  homeostat replay runs/sim-hpa+vpa --policy runs/ppo-function-v2-seed1\n\nTo replay the history of a workload on Kubernetes:\n  homeostat replay --prometheus URL --last 7d deploy/NAME\n  homeostat replay --prometheus URL --help"
 )]
 pub(crate) struct ReplayArguments {
-    /// The run folder of a simulation.
+    /// Run directory of a simulation.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Who controls the functions instead.
+    /// Autoscaling policy to use instead; see `homeostat sim --help`.
     #[arg(long, value_name = "POLICY")]
     policy: String,
     #[command(flatten)]
@@ -162,9 +170,9 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
 
 /// The settings that a run was played with.
 fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
-    let folder = RunFolder::open(run)?;
-    let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
-    let name = folder.file("config.toml").display().to_string();
+    let directory = RunDirectory::open(run)?;
+    let text = String::from_utf8_lossy(&directory.read("config.toml")?).into_owned();
+    let name = directory.file("config.toml").display().to_string();
     Ok(Settings::resolve(&environments(), &UserLayers::of_file(name, text))?)
 }
 
@@ -193,17 +201,19 @@ impl Game<'_> {
         let simulation = Simulation { system, scenario, controllers, duration: self.duration };
         let facts = simulation.facts(self.files.clone(), self.seeds.clone());
         let name = format!("sim-{}", facts.policy);
-        let path =
-            play.run_dir.clone().unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &name));
+        let path = play
+            .run_dir
+            .clone()
+            .unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &name));
         if !play.quiet {
             say!(
-                "playing {} on {} targets, {} ({}), {} of {}, into {}",
+                "simulating {} on {} targets, {} ({}), {} of {}, into {}",
                 facts.policy,
                 facts.functions,
                 facts.scenario,
                 facts.load,
                 if self.seeds.len() == 1 {
-                    "a seed".to_owned()
+                    "1 seed".to_owned()
                 } else {
                     format!("{} seeds", self.seeds.len())
                 },
@@ -242,12 +252,16 @@ pub(crate) fn play_watched(
 }
 
 fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> {
+    let for_output = |record: Value| match play.output {
+        Output::Table => in_percent(record),
+        Output::Json | Output::Csv => with_former_percentages(record, &FORMER),
+    };
     if play.per_function {
-        let records: Vec<Value> = runs.iter().flat_map(|run| function_records(run)).collect();
-        print_records(play.output, &records);
+        let records = runs.iter().flat_map(|run| function_records(run)).map(for_output);
+        print_records(play.output, &records.collect::<Vec<_>>());
         return Ok(());
     }
-    let records: Vec<Value> = runs.iter().map(|run| summary_record(run)).collect();
+    let records: Vec<Value> = runs.iter().map(|run| for_output(summary_record(run))).collect();
     match records.as_slice() {
         [only] => print_record(play.output, only),
         several => print_records(play.output, several),
@@ -256,23 +270,23 @@ fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> 
 }
 
 fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
-    crossed(thresholds, &summary_record(run))
+    crossed(thresholds, &with_former_percentages(summary_record(run), &FORMER))
 }
 
-/// Means over seeds, with the interval of the misses.
+/// Means over seeds, with the interval of the SLO violations.
 pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
     let over = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| {
         let values: Vec<f64> = run.outcomes.iter().map(figure).collect();
         Summary::of(&values).expect("a simulation has a seed")
     };
     let mean = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| over(figure).mean;
-    let misses = over(&|outcome| outcome.total.miss_pct);
+    let violations = over(&|outcome| outcome.total.slo_violation_ratio);
     json!({
         "policy": run.facts.policy,
         "seeds": run.outcomes.len(),
         "requests": mean(&|outcome| outcome.total.requests as f64).round(),
-        "miss_pct": misses.mean,
-        "miss_interval": misses.interval(),
+        "slo_violation_ratio": violations.mean,
+        "slo_violation_ratio_interval": violations.interval(),
         "p99_over_slo": mean(&|outcome| outcome.total.p99_over_slo),
         "preservation": mean(&|outcome| outcome.total.preservation),
         "cpu_utilisation": mean(&|outcome| outcome.total.cpu_utilisation),
@@ -303,7 +317,7 @@ fn function_records(run: &FinishedSimulation) -> Vec<Value> {
             "requests": mean(&|figures| figures.requests as f64).round(),
             "slo_ms": function.slo_ms,
             "p99_ms": mean(&|figures| figures.p99_ms.unwrap_or(0.0)),
-            "miss_pct": mean(&|figures| figures.miss_pct),
+            "slo_violation_ratio": mean(&|figures| figures.slo_violation_ratio),
             "preservation": mean(&|figures| figures.preservation),
             "cpu_utilisation": mean(&|figures| figures.cpu_utilisation),
             "memory_utilisation": mean(&|figures| figures.memory_utilisation),

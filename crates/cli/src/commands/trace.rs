@@ -4,89 +4,89 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use homeostat_lab::write_atomically;
+use homeostat_lab::{FileProgress, write_atomically};
 use homeostat_load::traffic::{Quantiles, TrafficModel};
 use homeostat_simulate::{
-    FileProgress, GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
+    GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
 };
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
 use crate::output::{Output, print, print_record, print_records};
 
-/// Look at traces, fit models to them and make new ones.
+/// Inspect request traces, fit models to them and generate new ones.
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Describe a trace: rates, bursts, idle functions, gaps.
+    /// Summarise a trace: rates, burstiness, idle functions, gaps.
     Inspect(InspectArguments),
-    /// Find the model whose made traces resemble a real one.
+    /// Fit a traffic model to a trace.
     Fit(FitArguments),
-    /// Make a trace of functions that resemble those of Azure, or of a fitted model.
+    /// Generate a trace from the built-in model of Azure Functions or from a fitted one.
     Generate(GenerateArguments),
 }
 
-/// Describe a trace: rates, bursts, idle functions, gaps.
+/// Summarise a trace: rates, burstiness, idle functions, gaps.
 #[derive(Args)]
 #[command(
-    after_help = "FILE is a table of the Azure Functions traces: requests per minute, durations or memory (2019),\nor invocations (2021), plain or packed with zstd, gzip or zip. What it is, its content says.\n\nQuantiles are over functions. Dispersion is the variance of requests per minute over their mean:\n1 for independent requests, more for bursts, less for timers.\n\nExamples:\n  homeostat trace inspect invocations_per_function_md.anon.d01.csv\n  homeostat trace inspect azurefunctions-dataset2019-day1.zip --output json"
+    after_help = "FILE is a table of the Azure Functions traces: requests per minute, durations or memory (2019),\nor invocations (2021), plain or compressed with zstd, gzip or zip; the content is recognised.\n\nQuantiles are over functions. Dispersion is the variance of requests per minute over their mean:\n1 for independent requests, more for bursts, less for timers.\n\nExamples:\n  homeostat trace inspect invocations_per_function_md.anon.d01.csv\n  homeostat trace inspect azurefunctions-dataset2019-day1.zip --output json"
 )]
 pub(crate) struct InspectArguments {
-    /// The trace.
+    /// Trace file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Only results and errors.
+    /// Print only results and errors.
     #[arg(long)]
     quiet: bool,
 }
 
-/// Find the model whose made traces resemble a real one.
+/// Fit a traffic model to a trace.
 #[derive(Args)]
 #[command(
-    after_help = "Give the requests per minute of a trace, and its durations and memory where you have them;\nwhat is not given stays as in the built-in model azure-2019.\n\nExamples:\n  homeostat trace fit invocations.csv durations.csv memory.csv --out mine.toml\n  homeostat trace generate --model mine.toml --functions 500 --out made.csv"
+    after_help = "Give the requests per minute of a trace, and its durations and memory if you have them; the\nothers stay as in the built-in model azure-2019.\n\nExamples:\n  homeostat trace fit invocations.csv durations.csv memory.csv --out mine.toml\n  homeostat trace generate --model mine.toml --functions 500 --out made.csv"
 )]
 pub(crate) struct FitArguments {
-    /// Tables of one trace.
+    /// Files of one trace.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Write the model here, as TOML.
+    /// TOML file for the model.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Only results and errors.
+    /// Print only results and errors.
     #[arg(long)]
     quiet: bool,
 }
 
-/// Make a trace of functions that resemble those of Azure, or of a fitted model.
+/// Generate a trace from the built-in model of Azure Functions or from a fitted one.
 #[derive(Args)]
 #[command(
-    after_help = "The file has the form of the Azure Functions trace of 2019, requests per minute. The same seed\nmakes the same file; more functions add lines to it and change none.\n\nModels:\n  azure-2019            500 functions of one day (Shahrad et al., USENIX ATC 2020)\n  azure-2019-fortnight  1000 functions, each minute summed over fourteen days\n  FILE.toml             what `homeostat trace fit --out` wrote\n\nExamples:\n  homeostat trace generate --functions 1000 --minutes 1440 --seed 1 --out day.csv\n  homeostat trace inspect day.csv"
+    after_help = "The file has the format of the Azure Functions trace of 2019, requests per minute. The same seed\ngives the same file; with more functions, lines are added and none changes.\n\nModels:\n  azure-2019            500 functions of one day (Shahrad et al., USENIX ATC 2020)\n  azure-2019-fortnight  1000 functions, each minute summed over fourteen days\n  FILE.toml             what `homeostat trace fit --out` wrote\n\nExamples:\n  homeostat trace generate --functions 1000 --minutes 1440 --seed 1 --out day.csv\n  homeostat trace inspect day.csv"
 )]
 pub(crate) struct GenerateArguments {
-    /// How many functions.
+    /// Number of functions.
     #[arg(long, default_value_t = 1000)]
     functions: usize,
-    /// How many minutes of each.
+    /// Minutes per function.
     #[arg(long, default_value_t = 1440)]
     minutes: usize,
-    /// Seed of the functions and their requests.
+    /// Seed of functions and requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A built-in model, or a file of one.
+    /// Built-in model or model file.
     #[arg(long, value_name = "MODEL", default_value = "azure-2019")]
     model: String,
-    /// The trace.
+    /// Trace file.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// Only results and errors.
+    /// Print only results and errors.
     #[arg(long)]
     quiet: bool,
 }
@@ -151,7 +151,7 @@ fn generate(arguments: &GenerateArguments) -> anyhow::Result<()> {
 }
 
 /// Lines to standard error, not too many of them.
-struct Pace {
+pub(super) struct Pace {
     is_quiet: bool,
     last: Instant,
 }
@@ -160,11 +160,11 @@ struct Pace {
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
 impl Pace {
-    fn new(is_quiet: bool) -> Self {
+    pub(super) fn new(is_quiet: bool) -> Self {
         Self { is_quiet, last: Instant::now() }
     }
 
-    fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
         if !self.is_quiet && self.last.elapsed() >= TELL_EVERY {
             self.last = Instant::now();
             say!("{}", line());
@@ -172,7 +172,7 @@ impl Pace {
     }
 }
 
-fn reading(path: &Path, progress: FileProgress) -> String {
+pub(super) fn reading(path: &Path, progress: FileProgress) -> String {
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     format!(
         "read {:.1} of {:.1} MB of {}",

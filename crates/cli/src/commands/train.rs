@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use homeostat_lab::{RunFolder, Threshold};
+use homeostat_lab::{RunDirectory, Threshold};
 use homeostat_train::{ExtraWriters, Training, TrainingSummary};
 use serde_json::Value;
 
@@ -12,18 +12,18 @@ use crate::options::{SettingOptions, environments, use_threads};
 use crate::output::{Output, print_record};
 use crate::progress::{LiveView, thousands};
 
-/// Train agents and keep everything in a run folder.
+/// Train agents and write a run directory.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents, a mean with its interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train simppo --seed 7                      a team: twelve agents on one platform\n  homeostat train simppo+ --set faas.functions=24      the same, our way\n  homeostat train simppo --set simppo.reward_sharing=own          one part of the method changed\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  go on after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    for CI: exit code 99 if it is"
+    after_help = "Examples:\n  homeostat train ppo --env classic/cartpole-v1 --seed 7\n  homeostat train dqn --agents 5                       five agents: a mean with an interval\n  homeostat train ppo --preset simppo --set ppo.clip=0.1\n  homeostat train simppo --seed 7                      a team: twelve agents on one platform\n  homeostat train simppo+ --set faas.functions=24      one network for all agents\n  homeostat train simppo --set simppo.reward_sharing=own          change a part of the method\n  homeostat train --resume runs/ppo-cartpole-v1-seed7  resume after Ctrl-C or a crash\n  homeostat train ppo --fail-if 'return_mean < 475'    exit code 99 if so, for CI"
 )]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
     settings: SettingOptions,
-    /// The run folder; by default a new one under runs/.
+    /// Run directory [default: a new one under runs/]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     run_dir: Option<PathBuf>,
-    /// Go on with this run from its newest whole checkpoint; --steps may raise its budget.
+    /// Resume this run from its latest valid checkpoint; --steps may raise its step budget.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["algorithm", "env", "seed", "agents", "preset", "config", "set", "threads"])]
     resume: Option<PathBuf>,
     /// Also write metrics.csv.
@@ -32,13 +32,13 @@ pub(crate) struct TrainArguments {
     /// Also write TensorBoard event files.
     #[arg(long)]
     tensorboard: bool,
-    /// Exit with 99 if the summary crosses this, as 'return_mean < 475'; may be given several times.
+    /// Exit with code 99 if the summary crosses this threshold, for example 'return_mean < 475'; repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
-    /// Form of the summary.
+    /// Output format of the summary.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-    /// No progress, only the summary.
+    /// Print only the summary, no progress.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
             let path = arguments
                 .run_dir
                 .clone()
-                .unwrap_or_else(|| RunFolder::next_free(Path::new("runs"), &config.run_name()));
+                .unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &config.run_name()));
             Training::start(config, &path, extra)?
         }
     };
@@ -64,9 +64,9 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
     if !arguments.quiet {
         say!("{}", describe(&training));
     }
-    let folder = training.folder().path().to_owned();
+    let directory = training.folder().path().to_owned();
     let summary = training.run(&mut view)?;
-    report(&summary, &folder, arguments.output, arguments.quiet);
+    report(&summary, &directory, arguments.output, arguments.quiet);
     finish(&summary, &thresholds)
 }
 
@@ -94,10 +94,10 @@ fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result
     }
 }
 
-fn report(summary: &TrainingSummary, folder: &Path, output: Output, quiet: bool) {
+fn report(summary: &TrainingSummary, directory: &Path, output: Output, quiet: bool) {
     let mut record = summary.figures.clone();
     if let Some(fields) = record.as_object_mut() {
-        fields.insert("run".to_owned(), Value::String(folder.display().to_string()));
+        fields.insert("run".to_owned(), Value::String(directory.display().to_string()));
     }
     if !quiet {
         let figure = |name: &str| summary.timing[name].as_f64().unwrap_or(0.0);
@@ -105,7 +105,7 @@ fn report(summary: &TrainingSummary, folder: &Path, output: Output, quiet: bool)
     }
     print_record(output, &record);
     if summary.figures["status"] == "interrupted" {
-        say!("go on with: homeostat train --resume {}", folder.display());
+        say!("resume with: homeostat train --resume {}", directory.display());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The invariants of ARCHITECTURE.md that a machine can check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
@@ -9,17 +9,20 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 20] = [
+const LAYERS: [(&str, u8); 23] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
     ("homeostat-env", 1),
     ("homeostat-load", 1),
     ("homeostat-nn", 1),
+    ("homeostat-spans", 1),
     ("homeostat-rl", 2),
     ("homeostat-sim-faas", 2),
+    ("homeostat-autoscaler", 3),
     ("homeostat-simppo", 3),
     ("homeostat-lab", 4),
+    ("homeostat-test-skip", 4),
     ("homeostat-testbed", 4),
     ("homeostat-wire", 4),
     ("homeostat-calibrate", 5),
@@ -35,13 +38,16 @@ const LAYERS: [(&str, u8); 20] = [
 /// The highest layer that does no I/O.
 const LAST_PURE_LAYER: u8 = 3;
 
-/// What layers 0-3 may use from outside: numbers, text and threads, no I/O.
-const PURE_DEPENDENCIES: [&str; 11] = [
+/// What layers 0-3 may use from outside: numbers, text, threads and the types of Kubernetes, no I/O.
+const PURE_DEPENDENCIES: [&str; 14] = [
+    "k8s-openapi",
+    "kube",
     "rand_chacha",
     "rand_core",
     "rand_distr",
     "rayon",
     "safetensors",
+    "schemars",
     "serde",
     "serde_json",
     "sha2",
@@ -52,7 +58,7 @@ const PURE_DEPENDENCIES: [&str; 11] = [
 
 /// Words that layers 0-3 must not contain. Reading from what is handed in (`BufRead`) is
 /// no I/O of their own.
-const IMPURE: [&str; 13] = [
+const IMPURE: [&str; 14] = [
     "std::fs",
     "std::net",
     "stdin(",
@@ -64,6 +70,7 @@ const IMPURE: [&str; 13] = [
     "eprintln!",
     "Instant",
     "SystemTime",
+    "Timestamp::now",
     "thread_rng",
     "HashMap",
 ];
@@ -137,6 +144,24 @@ fn the_operator_links_no_simulator() {
         }
     }
     assert!(reached.contains(&"homeostat-rl"), "policies need their networks: {reached:?}");
+}
+
+/// The operator's decisions need no cluster: `kube` has a client, which only a feature of the crates
+/// that do I/O switches on.
+#[test]
+fn the_autoscaler_links_no_client_and_no_runtime() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--package", "homeostat-autoscaler", "--edges", "normal"])
+        .args(["--prefix", "none", "--format", "{lib}", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let linked: BTreeSet<&str> = tree.lines().collect();
+    assert!(linked.contains("kube_core"), "not the tree of the autoscaler: {tree}");
+    for io in ["hyper", "kube_client", "kube_runtime", "mio", "reqwest", "tokio", "tonic"] {
+        assert!(!linked.contains(io), "the autoscaler links {io}");
+    }
 }
 
 /// Settings reach a plant through a `Decision` alone: no simulator offers another way to set an
@@ -223,7 +248,7 @@ fn the_architecture_page_names_every_crate() {
 fn simulators_are_known_by_the_list_alone() {
     let knows = [
         "crates/env/src/",
-        "crates/sim-faas/src/",
+        "crates/sim-",
         "crates/experiments/src/",
         "crates/rl/src/presets.rs",
         "crates/simppo/src/method.rs",
@@ -264,9 +289,10 @@ fn sources(is_wanted: impl Fn(u8) -> bool) -> Vec<(PathBuf, String)> {
         if !is_wanted(layer) {
             continue;
         }
-        let folder = root().join("crates").join(name.trim_start_matches("homeostat-")).join("src");
-        for file in files_below(&folder) {
-            let path = folder.join(&file);
+        let directory =
+            root().join("crates").join(name.trim_start_matches("homeostat-")).join("src");
+        for file in files_below(&directory) {
+            let path = directory.join(&file);
             if file.ends_with(".rs") {
                 found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
             }

@@ -39,8 +39,8 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("train simppo+ --set faas.churn=0.1", "simppo.num_envs = 4 (from method simppo+)");
     check("train cpq-rl --env toy/roll-call-v1", "simppo.order must be together");
     check("env card nowhere", "unknown environment `nowhere`");
-    check("eval nowhere", "nowhere is not a run folder: it does not exist");
-    check("plot nowhere", "nowhere is not a run folder");
+    check("eval nowhere", "nowhere is not a run directory: it does not exist");
+    check("plot nowhere", "nowhere is not a run directory");
     check("bench learn --minibatch 0", "it must lie from 1 to 200");
     check("bench learn --kernel sse", "this machine has");
     check("bench fleet --only train_s.n13", "there are train_s.n12, train_s.n110, ");
@@ -106,7 +106,7 @@ fn numbers_beyond_the_machine_are_refused_before_they_exhaust_it() {
 }
 
 #[test]
-fn an_existing_folder_is_never_overwritten() {
+fn an_existing_directory_is_never_overwritten() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("mine")).unwrap();
     place.write("mine/thesis.txt", "precious");

@@ -1,9 +1,10 @@
-//! A real browser that opens a page and tells what it sees.
+//! A real browser that opens a page and reports what it finds.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use homeostat_test_skip::skip;
 use serde_json::{Value, json};
 
 use crate::homeostat::Workplace;
@@ -18,17 +19,14 @@ impl Browser {
     pub(crate) fn find() -> Option<Self> {
         let chosen = std::env::var_os("HOMEOSTAT_TEST_BROWSER").map(PathBuf::from);
         let program = chosen.or_else(|| {
-            let folders = std::env::var_os("PATH")?;
+            let directories = std::env::var_os("PATH")?;
             let names = ["chromium", "chromium-browser", "google-chrome"];
-            let mut places = std::env::split_paths(&folders)
-                .flat_map(|folder| names.map(|name| folder.join(name)));
+            let mut places = std::env::split_paths(&directories)
+                .flat_map(|directory| names.map(|name| directory.join(name)));
             places.find(|path| path.is_file())
         });
         if program.is_none() {
-            #[expect(clippy::disallowed_macros, reason = "a test says why it did nothing")]
-            {
-                println!("skipped: no chromium here; run ./test, or set HOMEOSTAT_TEST_BROWSER");
-            }
+            skip("no chromium; run ./test, or set HOMEOSTAT_TEST_BROWSER");
         }
         program.map(|program| Self { program })
     }
@@ -116,7 +114,7 @@ addEventListener('error', event => errors.push(String(event.message)));
 addEventListener('securitypolicyviolation', event => errors.push(event.violatedDirective));
 </script>";
 
-/// After everything else: opens all folds, looks, and tells the frame.
+/// After everything else: opens all folds, collects, and reports to the frame.
 const PROBE: &str = "<script>
 addEventListener('load', () => {
   document.querySelectorAll('details').forEach(fold => fold.open = true);

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use homeostat_calibrate::{Workplace as Cores, compare_shares, share_cases};
 use homeostat_lab::Error;
+use homeostat_test_skip::skip;
 
 use crate::homeostat::{Called, Workplace, files_below};
 
 /// The cores of this machine, or nothing and a word about it.
-#[expect(clippy::disallowed_macros, reason = "a test says why it did nothing")]
 fn cores() -> Option<Cores> {
     match Cores::new(Path::new(env!("CARGO_BIN_EXE_homeostat")), None) {
         Ok(cores) => Some(cores),
         Err(error @ Error::Groups { .. }) => {
-            println!("skipped: {error}");
+            skip(&error.to_string());
             None
         }
         Err(error) => panic!("{error}"),
@@ -69,7 +69,7 @@ fn a_short_calibration_reports_everything_and_leaves_nothing_behind() {
     for part in ["[faas]\nstrain_cpu = [", "strain_memory = [", "# A start of "] {
         assert!(file.contains(part), "{file}");
     }
-    // A world takes what was measured.
+    // A simulator accepts what was measured.
     let checked = place.call("config show --env faas/function-v2 --config node.toml");
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     assert!(checked.stdout.contains("file node.toml"), "{}", checked.stdout);
@@ -99,7 +99,7 @@ fn groups_of(process: u32) -> Vec<String> {
     let name = format!("homeostat-calibrate-{process}-");
     let tops = std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
     let all = tops.chain([Path::new("/sys/fs/cgroup").to_owned()]);
-    let inside = all.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let inside = all.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
     let names = inside.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|found| found.starts_with(&name)).collect()
 }

@@ -2,10 +2,10 @@
 
 use crate::homeostat::Workplace;
 
-/// A short simulation of three functions in `folder`.
-pub(crate) fn simulated(place: &Workplace, policy: &str, folder: &str, more: &str) {
+/// A short simulation of three functions in `directory`.
+pub(crate) fn simulated(place: &Workplace, policy: &str, directory: &str, more: &str) {
     place.done(&format!(
-        "sim faas --policy {policy} --run-dir {folder} --set faas.functions=3 --quiet {more}"
+        "sim faas --policy {policy} --run-dir {directory} --set faas.functions=3 --quiet {more}"
     ));
 }
 
@@ -26,13 +26,17 @@ fn simulations_are_compared_seed_by_seed() {
     simulated(&place, "none", "none", SHORT);
     simulated(&place, "hpa+vpa", "both", SHORT);
     let table = place.done("compare none both");
-    for part in ["MISSED %", "CONTAINER-S", "differences from none", "over 3 common seeds"] {
+    for part in ["SLO VIOLATIONS %", "CONTAINER-S", "differences from none", "over 3 common seeds"]
+    {
         assert!(table.contains(part), "{part} is missing:\n{table}");
     }
     let rows = place.call("compare none both --output json").json();
     let [none, both] = [&rows[0], &rows[1]];
-    assert!(none["miss_pct_difference"].is_null(), "the baseline differs from nothing: {none}");
-    for figure in ["miss_pct", "p99_over_slo", "container_s", "memory_gib_s"] {
+    assert!(
+        none["slo_violation_ratio_difference"].is_null(),
+        "the baseline differs from nothing: {none}"
+    );
+    for figure in ["slo_violation_ratio", "p99_over_slo", "container_s", "memory_gib_s"] {
         let number = |row: &serde_json::Value, key: &str| row[key].as_f64().unwrap();
         let difference = number(both, &format!("{figure}_difference"));
         assert!((difference - (number(both, figure) - number(none, figure))).abs() < 1e-6);
@@ -63,17 +67,17 @@ fn different_worlds_are_refused_by_name() {
     refused(&place, "compare short long", 2, &expect);
     let called = place.call("compare short long --anyway");
     assert_eq!(called.code, Some(0));
-    assert!(called.stderr.contains("different worlds: duration_s is 100, 200"));
-    assert!(called.stdout.contains("one common seed has no interval"), "{}", called.stdout);
+    assert!(called.stderr.contains("different settings: duration_s is 100, 200"));
+    assert!(called.stdout.contains("one common seed gives no interval"), "{}", called.stdout);
     assert!(!called.stdout.contains(" ± "), "one seed has no spread: {}", called.stdout);
 }
 
 #[test]
 fn trainings_are_compared_over_agents() {
     let place = Workplace::new();
-    let train = |agents: usize, folder: &str, env: &str| {
+    let train = |agents: usize, directory: &str, env: &str| {
         place.done(&format!(
-            "train q-learning --env {env} --steps 8192 --agents {agents} --quiet --run-dir {folder}"
+            "train q-learning --env {env} --steps 8192 --agents {agents} --quiet --run-dir {directory}"
         ));
     };
     train(3, "a", "toy/identity-v1");
@@ -85,13 +89,13 @@ fn trainings_are_compared_over_agents() {
     assert!(rows[1]["return_mean_difference_interval"].is_number(), "{rows}");
     assert_eq!(rows[2]["return_mean_shows"], "too few for an interval");
     refused(&place, "compare a elsewhere", 2, &["env is toy/identity-v1, toy/grid-world-v1"]);
-    refused(&place, "compare a b --per-function", 2, &["trainings have no functions"]);
+    refused(&place, "compare a b --per-function", 2, &["training runs have no functions"]);
     simulated(&place, "none", "played", "--duration 50s");
     refused(
         &place,
         "compare a played",
         2,
-        &["played is a simulation and a is a training", "homeostat sim faas --policy a"],
+        &["played is a simulation and a is a training run", "homeostat sim faas --policy a"],
     );
 }
 
@@ -101,13 +105,13 @@ fn what_cannot_be_compared_is_said_with_its_file() {
     simulated(&place, "none", "a", "--duration 50s");
     simulated(&place, "none", "torn", "--duration 50s");
     refused(&place, "compare a", 2, &["there is only one run"]);
-    refused(&place, "compare a nowhere", 2, &["nowhere is not a run folder: it does not exist"]);
+    refused(&place, "compare a nowhere", 2, &["nowhere is not a run directory: it does not exist"]);
     place.write("torn/summary.json", "{ \"policy\": ");
-    refused(&place, "compare a torn", 2, &["torn is not a run folder", "its summary.json"]);
+    refused(&place, "compare a torn", 2, &["torn is not a run directory", "its summary.json"]);
     std::fs::remove_file(place.path("torn/summary.json")).unwrap();
-    refused(&place, "compare a torn", 2, &["torn is not a run folder", "interrupted"]);
+    refused(&place, "compare a torn", 2, &["torn is not a run directory", "interrupted"]);
     place.write("torn/run.json", "[]");
-    refused(&place, "compare a torn", 2, &["torn is not a run folder"]);
+    refused(&place, "compare a torn", 2, &["torn is not a run directory"]);
 }
 
 #[test]
@@ -120,6 +124,8 @@ fn a_threshold_is_held_against_every_run_but_the_baseline() {
         let output = command.arg("--fail-if").arg(condition).output().unwrap();
         assert_eq!(output.status.code(), Some(expect), "{condition}");
     };
+    check("slo_violation_ratio_difference > 10", 0);
+    // The name and unit of 0.1.0.
     check("miss_pct_difference > 1000", 0);
     check("container_s_difference > -1e12", 99);
     check("worse < 0", 0);

@@ -66,8 +66,8 @@ fn every_command_in_the_documents_exists() {
             if verbs.is_empty() {
                 continue;
             }
-            const GROUPS: [&str; 7] =
-                ["bench", "calibrate", "config", "env", "operator", "sim", "trace"];
+            const GROUPS: [&str; 8] =
+                ["bench", "calibrate", "config", "env", "operator", "sim", "spans", "trace"];
             let depth = if GROUPS.contains(&verbs[0]) { 2 } else { 1 };
             let mut command = verbs[..depth.min(verbs.len())].join(" ");
             if verbs[0] == "replay" && words.contains(&"--prometheus") {

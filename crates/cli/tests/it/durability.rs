@@ -126,7 +126,7 @@ fn a_run_goes_on_only_as_itself() {
 }
 
 #[test]
-fn two_processes_never_train_in_one_folder() {
+fn two_processes_never_train_in_one_directory() {
     let place = Workplace::new();
     let mut child = start_and_wait(&place, "run");
     let called = place.call("train --resume run --quiet");

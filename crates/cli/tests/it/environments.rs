@@ -11,7 +11,7 @@ use crate::homeostat::{Workplace, refused};
 
 const SECRET: &str = "a-secret-of-the-tests";
 
-/// A server of worlds; it is killed with the test.
+/// A server of environments; it is killed with the test.
 struct Served {
     process: Child,
     url: String,
@@ -49,7 +49,7 @@ impl Drop for Served {
 #[test]
 fn a_learner_plays_in_a_world_of_another_process() {
     let place = Workplace::new();
-    let mut served = Served::start(&place, "--most-sessions 1");
+    let mut served = Served::start(&place, "--max-sessions 1");
     let mut learner = EnvironmentClient::new(&served.config()).unwrap();
     let opening = learner.init("faas/function-v2").unwrap();
     let state = learner.reset(&opening.session, Some(1)).unwrap();

@@ -1,19 +1,19 @@
-//! Running the program in a folder of its own.
+//! Running the program in a directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The project's folder. Cargo runs tests in the folder of their package; where that was when
+/// The project's directory. Cargo runs tests in the directory of their package; where that was when
 /// they were compiled says nothing, as clones may share what is compiled.
 pub(crate) fn root() -> PathBuf {
     Path::new("../..").canonicalize().unwrap()
 }
 
-/// A folder that is gone after the test.
+/// A directory that is gone after the test.
 pub(crate) struct Workplace {
-    folder: TempDir,
+    directory: TempDir,
 }
 
 /// What a call of the program left.
@@ -25,11 +25,11 @@ pub(crate) struct Called {
 
 impl Workplace {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { directory: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
@@ -43,7 +43,7 @@ impl Workplace {
     /// The program with these arguments, split at white space.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat"));
-        command.args(arguments.split_whitespace()).current_dir(self.folder.path());
+        command.args(arguments.split_whitespace()).current_dir(self.directory.path());
         // The caller's settings must not reach the tests.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOMEOSTAT_")) {
             command.env_remove(name);
@@ -87,17 +87,17 @@ pub(crate) fn refused(place: &Workplace, arguments: &str, code: i32, expect: &st
     assert!(!called.stderr.contains("panicked"), "{arguments}: {}", called.stderr);
 }
 
-/// Every file below a folder, by name relative to it, ordered.
-pub(crate) fn files_below(folder: &Path) -> Vec<String> {
+/// Every file below a directory, by name relative to it, ordered.
+pub(crate) fn files_below(directory: &Path) -> Vec<String> {
     let mut files = Vec::new();
-    let mut waiting = vec![folder.to_owned()];
+    let mut waiting = vec![directory.to_owned()];
     while let Some(next) = waiting.pop() {
         for entry in std::fs::read_dir(&next).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 waiting.push(path);
             } else {
-                files.push(path.strip_prefix(folder).unwrap().display().to_string());
+                files.push(path.strip_prefix(directory).unwrap().display().to_string());
             }
         }
     }

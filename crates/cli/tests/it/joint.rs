@@ -1,4 +1,4 @@
-//! Agents that learn together in a shared world, from training to evaluation.
+//! Agents that learn together in a shared environment, from training to evaluation.
 
 use crate::homeostat::{Workplace, files_below};
 

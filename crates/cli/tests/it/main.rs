@@ -1,4 +1,4 @@
-//! The program as people use it, and the house rules that hold over all crates.
+//! The program as users run it, and the rules that hold over all crates.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
@@ -21,6 +21,7 @@ mod report;
 mod reproduce;
 mod reproducible;
 mod sim;
+mod spans;
 #[cfg(feature = "network")]
 mod team;
 mod trace;

@@ -6,16 +6,14 @@ use homeostat_core::Stream;
 use homeostat_env::Action;
 use homeostat_nn::Kernel;
 use homeostat_rl::{Policy, Sampling, Workspace};
+use homeostat_test_skip::skip;
 
 use crate::homeostat::Workplace;
 
 /// Runs Python code with the packages that `./test` installs; nothing without them.
 fn python(place: &Workplace, code: &str) -> Option<String> {
     let Ok(python) = std::env::var("HOMEOSTAT_TEST_PYTHON") else {
-        #[expect(clippy::disallowed_macros, reason = "a test says why it did nothing")]
-        {
-            println!("skipped: run ./test, which installs the Python packages this needs");
-        }
+        skip("no Python packages; run ./test, which installs them");
         return None;
     };
     let output =

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Nothing in these tests takes as long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running program that tells events as JSON lines. It is killed with the test.
+/// A running program that prints events as JSON lines. It is killed with the test.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -33,7 +33,7 @@ impl Process {
         Self { child, lines, events: Vec::new() }
     }
 
-    /// Takes in what was told since.
+    /// Reads the events since the last call.
     pub(crate) fn listen(&mut self) -> &[Value] {
         while let Ok(line) = self.lines.try_recv() {
             self.take_in(&line);
@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// The newest event of this name, of what was told so far.
+    /// The newest event of this name so far.
     pub(crate) fn newest(&mut self, event: &str) -> Option<&Value> {
         self.listen().iter().rev().find(|told| told["event"] == event)
     }

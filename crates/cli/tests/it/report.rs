@@ -6,7 +6,7 @@ use crate::homeostat::Workplace;
 
 const SHORT: &str = "--duration 300s --seeds 1..2";
 
-/// Two simulations and a training, and a name that wants to be a script.
+/// Two simulations and a training, and a name with markup that must be escaped.
 fn runs(place: &Workplace) -> &'static str {
     simulated(place, "none", "none", SHORT);
     simulated(place, "hpa+vpa", "both", SHORT);
@@ -29,16 +29,16 @@ fn a_report_is_one_file_with_everything_in_it() {
     let page = String::from_utf8(place.read("page.html")).unwrap();
     for part in [
         "<h1>none and hpa+vpa</h1>",
-        "The answer",
-        "<strong>none</strong> missed ",
+        "Result",
+        "<strong>none</strong> violated the SLO in ",
         "Differences from none, seed by seed",
-        "How they learnt",
-        "How late answers were",
-        "Which functions keep their objectives",
-        "What it took",
+        "Learning curves",
+        "Latency",
+        "Which functions meet their SLO",
+        "Resource cost",
         "Over time",
         "Last decisions and their reasons",
-        "What was played",
+        "Runs and settings",
         "homeostat sim faas --policy hpa+vpa --seeds 1..2 --duration 300s --config both/config.toml",
         "homeostat train --config learnt/config.toml",
         "Settings of both",
@@ -78,7 +78,7 @@ fn runs_of_different_worlds_are_shown_without_verdicts() {
     simulated(&place, "kpa", "b", &format!("{SHORT} --load bursty"));
     place.done("report a b");
     let page = String::from_utf8(place.read("report.html")).unwrap();
-    assert!(page.contains("These runs played different worlds"));
+    assert!(page.contains("These runs have different settings"));
     assert!(page.contains("load is fluctuating, bursty"));
     assert!(!page.contains("class=\"better\"") && !page.contains("class=\"worse\""));
 }
@@ -96,7 +96,7 @@ fn a_broken_run_leaves_no_page() {
     assert!(called.stderr.contains(&expect), "{}", called.stderr);
     std::fs::remove_file(place.path("a/summary.json")).unwrap();
     let called = place.call("report a");
-    assert!(called.stderr.contains("a is not a run folder"), "{}", called.stderr);
+    assert!(called.stderr.contains("a is not a run directory"), "{}", called.stderr);
     assert!(!place.path("report.html").exists());
 }
 

@@ -6,7 +6,7 @@ use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table, write_findin
 use crate::browser::Browser;
 use crate::homeostat::Workplace;
 
-/// A name that wants to be a script.
+/// A name with markup that must be escaped.
 const BAD: &str = "<script>window.hacked=1</script>";
 
 fn spread(mean: f64, interval: f64) -> Cell {
@@ -166,8 +166,9 @@ fn an_experiment_leaves_figures_and_a_page() {
     );
     assert_eq!(lines.clone().count(), 2, "{}", called.stdout);
     for (line, agents) in lines.zip(["12", "50"]) {
-        let start =
-            format!("\"actions in training on one core, world and learning included\",{agents},");
+        let start = format!(
+            "\"actions in training on one core, environment and learning included\",{agents},"
+        );
         assert!(line.starts_with(&start), "{line}");
     }
     let path = "runs/reproduce-simppo-fig-4.14";
@@ -205,7 +206,7 @@ fn wrong_calls_end_before_any_work() {
     };
     check("reproduce simppo/fig-4.61", "tip: ");
     check("reproduce simppo/fig-4.61", "'simppo/fig-4.6'");
-    check("reproduce simppo/fig-4.6 --episodes 100", "it is for s-rl; simppo/fig-4.6 has its own");
+    check("reproduce simppo/fig-4.6 --episodes 100", "--episodes applies to s-rl only");
     check("reproduce simppo/fig-4.6 --out page.html", "it names the JSON");
     check("reproduce simppo/fig-4.6 --seeds 4..2", "not a range");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");

@@ -23,7 +23,7 @@ fn every_file_of_a_run_follows_from_its_seed() {
     ] {
         let train = |run: &str, threads: usize, seed: u64| {
             // The number of threads is a setting of the environment here, so that the
-            // settings kept in the folder are the same.
+            // settings kept in the directory are the same.
             let call = format!(
                 "train {algorithm} --agents 3 --steps 6000 --seed {seed} --quiet --output json --run-dir {run}"
             );

@@ -5,7 +5,7 @@ use crate::homeostat::{Workplace, files_below, refused};
 const SHORT: &str = "--duration 100s --set faas.functions=3 -q";
 
 #[test]
-fn a_simulation_prints_its_figures_and_keeps_a_folder() {
+fn a_simulation_prints_its_figures_and_keeps_a_directory() {
     let place = Workplace::new();
     let called =
         place.call(&format!("sim faas --policy ensure --seeds 1..3 {SHORT} --output json"));
@@ -155,6 +155,6 @@ fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
     );
     check("replay nowhere --policy hpa --set faas.functions=3", 2, "unexpected argument '--set'");
     check("sim faas --policy hpa --trace nowhere.csv", 1, "nowhere.csv");
-    check("replay nowhere --policy hpa", 2, "nowhere is not a run folder");
+    check("replay nowhere --policy hpa", 2, "nowhere is not a run directory");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }

@@ -142,7 +142,7 @@ fn broken_archives_are_refused_whole() {
     refused(&place, "trace fit cut.zip --out model.toml", 1, expect);
     assert!(!place.path("model.toml").exists(), "a refused call leaves nothing");
     place.write("two.zip", zipped(&[("a.csv", b"x"), ("b.csv", b"x")]));
-    refused(&place, "trace inspect two.zip", 1, "several tables, unpack one of them: a.csv, b.csv");
+    refused(&place, "trace inspect two.zip", 1, "several .csv files, unpack one: a.csv, b.csv");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     check("--model odd.toml", 2, "unknown field `clok_share`");
     assert!(!place.path("made.csv").exists() && !place.path("made.partial").exists());
     refused(&place, "trace generate --out none/made.csv", 1, "cannot write none/made.csv");
-    // Nobody was ever called.
+    // No function was ever called.
     place.write("silent.csv", "HashOwner,HashApp,HashFunction,1,2\no,a,f,0,0\n");
     refused(&place, "trace fit silent.csv", 2, "at least one, called at least once");
 }

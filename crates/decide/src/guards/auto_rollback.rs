@@ -1,36 +1,36 @@
-//! Automatic rollback: a step down after which the SLO was violated is undone once, and nothing
-//! goes down for a while. A step is what happened to the target, as measured: what was only
-//! decided, and a pause or a maintenance window held back, did no harm.
+//! Automatic rollback: a step down after which the SLO was violated is undone once, and scaling
+//! down is then held for a while. A step is a measured change of the target: a decision that a
+//! pause or a maintenance window held back has no effect on the SLO.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use super::{Guard, Situation};
+use super::{Guard, GuardContext};
 use crate::{Domain, GuardReason, Observe, Setting, SloStatus};
 
 /// Settings of automatic rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoRollbackConfig {
-    /// A step down is watched for this long.
+    /// How long the SLO is watched after a step down.
     pub watch: SimDuration,
-    /// Nothing goes down for this long after one was undone.
+    /// How long scaling down is held after a rollback.
     pub hold: SimDuration,
 }
 
-/// Remembers what went down.
+/// Remembers recent steps down.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AutoRollback {
     config: Option<AutoRollbackConfig>,
-    /// The observation before: when it was, what there was before anything went down unseen, and
-    /// whether the SLO was met.
+    /// The previous observation: its time, the setting before any gradual step down, and whether
+    /// the SLO was met.
     last: Option<(SimTime, Vec<u64>, bool)>,
-    /// Of each dimension, when it last went down and what it was before.
+    /// For each dimension, the time of its last step down and the amount before it.
     watched: Vec<Option<(SimTime, u64)>>,
-    /// Until when nothing goes down, and the least that there is meanwhile.
+    /// Until when scaling down is held, and the lower limit meanwhile.
     hold: Option<(SimTime, Vec<u64>)>,
 }
 
 impl AutoRollback {
-    /// A guard that has seen nothing; without settings it does nothing.
+    /// A guard without state; without settings it is off.
     pub(crate) fn new(config: Option<AutoRollbackConfig>) -> Self {
         Self { config, last: None, watched: Vec::new(), hold: None }
     }
@@ -39,19 +39,19 @@ impl AutoRollback {
         self.config = config;
     }
 
-    /// Whether something was undone and nothing goes down for now.
+    /// Whether scaling down is held after a rollback.
     pub(crate) fn holds(&self) -> bool {
         self.config.is_some() && self.hold.is_some()
     }
 
-    /// Begins to watch what went down, and says what the next observation is compared with. A step
-    /// that was taken while the SLO was violated cannot be blamed for violating it.
+    /// Starts to watch dimensions that went down, and returns the setting that the next observation
+    /// is compared with. A step down while the SLO was already violated is not watched.
     fn watch_steps<S: Setting>(&mut self, present: &S, now: SimTime) -> Vec<u64> {
         let present = amounts(present);
         let Some((_, last, true)) = &self.last else { return present };
         let reference = |(index, present): (usize, u64)| {
             let last = last.get(index).copied().unwrap_or(present);
-            // A mean over replicas is rounded, and sinks little by little while they change.
+            // A mean over replicas is rounded, and falls gradually while replicas change.
             let slack = if S::is_counted(index) { 0.0 } else { 0.01 };
             if present as f64 >= last as f64 * (1.0 - slack) {
                 return last.max(present);
@@ -94,17 +94,17 @@ impl<D: Domain> Guard<D> for AutoRollback {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
         let Some(config) = self.config else { return wanted };
-        let (obs, now) = (situation.obs(), situation.obs().now());
+        let (obs, now) = (context.obs(), context.obs().now());
         self.forget(&config, now);
         self.watched.resize(D::Setting::DIMENSIONS.len(), None);
         let reference = self.watch_steps(&obs.measured(), now);
         self.last = Some((now, reference, obs.slo_status() == SloStatus::Met));
-        let not_lower = wanted.at_least(situation.from());
+        let not_lower = wanted.at_least(context.from());
         let latest = self.watched.iter().flatten().map(|(at, _)| *at).max();
         if obs.slo_status() == SloStatus::Violated
             && let Some(at) = latest
@@ -114,12 +114,12 @@ impl<D: Domain> Guard<D> for AutoRollback {
             self.watched.fill(None);
             let after = now.saturating_since(at);
             reasons.push(GuardReason::RolledBack { after }.into());
-            let restored = situation.clamp(raised(not_lower, &before));
+            let restored = context.clamp(raised(not_lower, &before));
             self.hold = Some((now + config.hold, before));
             return restored;
         }
         let Some((until, before)) = &self.hold else { return wanted };
-        let held = situation.clamp(raised(not_lower, before));
+        let held = context.clamp(raised(not_lower, before));
         if held != wanted {
             let remaining = until.saturating_since(now);
             reasons.push(GuardReason::HeldAfterRollback { remaining }.into());
@@ -134,7 +134,7 @@ impl Persist for AutoRollback {
             [at.nanos(), u64::from(*is_met)].into_iter().chain(amounts.iter().copied())
         });
         out.put_u64(&format!("{name}/last"), last.collect::<Vec<_>>());
-        // Nothing goes down from zero, so zero before stands for none.
+        // Nothing goes down from zero, so zero encodes none.
         let watched = self
             .watched
             .iter()

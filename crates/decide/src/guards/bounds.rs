@@ -1,7 +1,7 @@
-//! The settings that are allowed at all. They come before everything else: a setting found
-//! outside is moved to the nearest one inside at once, however far that is.
+//! The allowed settings. A setting outside moves to the nearest one inside at once; step limits do
+//! not apply to that move.
 
-use super::{Guard, Situation, remembers_nothing};
+use super::{Guard, GuardContext, remembers_nothing};
 use crate::{Domain, GuardReason, Setting};
 
 /// Keeps settings inside bounds.
@@ -28,11 +28,11 @@ impl<D: Domain> Guard<D> for BoundsGuard<D> {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        let inside = situation.clamp(wanted);
+        let inside = context.clamp(wanted);
         for (index, dimension) in D::Setting::DIMENSIONS.iter().enumerate() {
             let (amount, limit) = (wanted.amount(index), inside.amount(index));
             if limit < amount {

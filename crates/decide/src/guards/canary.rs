@@ -1,21 +1,21 @@
-//! A canary: a step down is tried on a part first, and goes on when the SLO held.
+//! A canary: a step down is taken in parts, and continues while the SLO is met.
 
 use homeostat_core::{Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use super::{Guard, Situation};
+use super::{Guard, GuardContext};
 use crate::{Domain, GuardReason, Observe, Setting, SloStatus};
 
-/// A number, or a part of what there is; at least one.
+/// An absolute number or a fraction of the present amount; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// This many.
     Count(u64),
-    /// This part, rounded down.
+    /// This fraction, rounded down.
     Part(Fraction),
 }
 
 impl Share {
-    /// How many of so many.
+    /// The share of a total.
     pub fn of(self, all: u64) -> u64 {
         match self {
             Self::Count(count) => count.max(1),
@@ -27,12 +27,12 @@ impl Share {
 /// Settings of the canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CanaryConfig {
-    /// Index of the dimension that goes down part by part: for pods, their number. Sizes change
-    /// pod by pod where they are carried out.
+    /// Index of the dimension that goes down in parts: for pods, their number. The updater changes
+    /// sizes pod by pod anyway.
     pub dimension: usize,
-    /// How much goes at once.
+    /// The size of one part.
     pub share: Share,
-    /// How long each part is watched before the next goes.
+    /// How long the SLO is watched after each part.
     pub watch: SimDuration,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Canary {
 }
 
 impl Canary {
-    /// A canary that has taken no step; without settings it does nothing.
+    /// A guard without state; without settings it is off.
     pub(crate) fn new(config: Option<CanaryConfig>) -> Self {
         Self { config, stepped_at: None }
     }
@@ -65,18 +65,18 @@ impl<D: Domain> Guard<D> for Canary {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
         let Some(CanaryConfig { dimension, share, watch }) = self.config else { return wanted };
-        let (from, to) = (situation.from().amount(dimension), wanted.amount(dimension));
+        let (from, to) = (context.from().amount(dimension), wanted.amount(dimension));
         if to >= from {
             return wanted;
         }
         let stay = wanted.with_amount(dimension, from);
-        let now = situation.obs().now();
-        if situation.obs().slo_status() == SloStatus::Violated {
+        let now = context.obs().now();
+        if context.obs().slo_status() == SloStatus::Violated {
             reasons.push(GuardReason::CanaryFailed.into());
             return stay;
         }

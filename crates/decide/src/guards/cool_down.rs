@@ -1,11 +1,11 @@
-//! Cool-downs: a dimension that moved rests for a while.
+//! Cool-downs: a dimension is held for a while after a change.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use super::{Guard, Situation};
+use super::{Guard, GuardContext};
 use crate::{Domain, GuardReason, Observe, Setting};
 
-/// Settings of the cool-down; zero is none.
+/// Settings of the cool-down; zero for off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoolDownConfig {
     /// After a dimension went up, it does not go up again for this long.
@@ -14,11 +14,11 @@ pub struct CoolDownConfig {
     pub down: SimDuration,
 }
 
-/// Remembers when each dimension moved.
+/// Remembers the last changes of each dimension.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CoolDown {
     config: CoolDownConfig,
-    /// Of each dimension; empty before the first move.
+    /// For each dimension; empty before the first change.
     moves: Vec<LastMoves>,
 }
 
@@ -29,7 +29,7 @@ struct LastMoves {
 }
 
 impl CoolDown {
-    /// A guard that has seen no move.
+    /// A guard without state.
     pub(crate) fn new(config: CoolDownConfig) -> Self {
         Self { config, moves: Vec::new() }
     }
@@ -50,14 +50,14 @@ impl<D: Domain> Guard<D> for CoolDown {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
         if self.moves.is_empty() {
             return wanted;
         }
-        let (now, base) = (situation.obs().now(), situation.base());
+        let (now, base) = (context.obs().now(), context.base());
         let mut left = wanted;
         for (index, dimension) in D::Setting::DIMENSIONS.iter().enumerate() {
             let (present, amount) = (base.amount(index), wanted.amount(index));
@@ -77,13 +77,13 @@ impl<D: Domain> Guard<D> for CoolDown {
         left
     }
 
-    fn note(&mut self, situation: &Situation<'_, D>, applied: &D::Setting) {
+    fn note(&mut self, context: &GuardContext<'_, D>, applied: &D::Setting) {
         self.moves.resize(D::Setting::DIMENSIONS.len(), LastMoves::default());
         for (index, moves) in self.moves.iter_mut().enumerate() {
-            let (before, after) = (situation.from().amount(index), applied.amount(index));
+            let (before, after) = (context.from().amount(index), applied.amount(index));
             if after != before {
                 let way = if after > before { &mut moves.up } else { &mut moves.down };
-                *way = Some(situation.obs().now());
+                *way = Some(context.obs().now());
             }
         }
     }
@@ -91,7 +91,7 @@ impl<D: Domain> Guard<D> for CoolDown {
 
 impl Persist for CoolDown {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        // Zero stands for never: nothing is decided at the beginning of time.
+        // Zero encodes never: no decision is made at time zero.
         let nanos = |at: Option<SimTime>| at.map_or(0, SimTime::nanos);
         let moves = self.moves.iter().flat_map(|moves| [nanos(moves.up), nanos(moves.down)]);
         out.put_u64(name, moves.collect::<Vec<_>>());

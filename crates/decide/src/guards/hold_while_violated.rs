@@ -1,9 +1,9 @@
-//! Nothing is made smaller while the SLO is violated, whatever the policy says.
+//! Holds scaling down while the SLO is violated.
 
-use super::{Guard, Situation, remembers_nothing};
+use super::{Guard, GuardContext, remembers_nothing};
 use crate::{Domain, GuardReason, Observe, Setting, SloStatus};
 
-/// Holds every dimension of a target that violates its SLO.
+/// Holds every dimension of a target that violates its SLO; scaling up is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HoldWhileViolated {
     /// Whether it does anything.
@@ -21,14 +21,14 @@ impl<D: Domain> Guard<D> for HoldWhileViolated {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        if situation.obs().slo_status() != SloStatus::Violated {
+        if context.obs().slo_status() != SloStatus::Violated {
             return wanted;
         }
-        let held = situation.clamp(wanted.at_least(situation.from()));
+        let held = context.clamp(wanted.at_least(context.from()));
         if held != wanted {
             reasons.push(GuardReason::HeldWhileViolated.into());
         }

@@ -1,6 +1,5 @@
-//! Guards: what stands between a proposal and what is carried out. Each is one file and
-//! implements [`Guard`]; [`Guards`] runs them inside [`decide`](crate::decide()), always in the
-//! same order.
+//! Guards limit proposals. Each is one file and implements [`Guard`]; [`Guards`] runs them inside
+//! [`decide`](crate::decide()), always in the same order.
 
 mod auto_rollback;
 mod bounds;
@@ -35,51 +34,106 @@ pub use step_limit::{StepLimit, StepSize};
 
 use crate::{Domain, Error, Observe, PodScaling, Result, Setting, SettingBounds};
 
-/// One limit that no policy gets around.
+/// One limit on decisions, which no policy can bypass.
+///
+/// A guard of your own runs after the common ones. This one keeps the number of replicas even:
+///
+/// ```
+/// use homeostat_core::{
+///     Bounds, Bytes, Fraction, Millicores, Persist, SimDuration, SimTime, Slo, Snapshot,
+/// };
+/// use homeostat_decide::{
+///     Allocation, AllocationBounds, Guard, GuardContext, GuardsConfig, Observation, PodScaling,
+///     PreparedProposal, Proposal, Reason, decide,
+/// };
+///
+/// struct EvenReplicas;
+///
+/// impl Guard<PodScaling> for EvenReplicas {
+///     fn name(&self) -> &'static str {
+///         "even-replicas"
+///     }
+///
+///     fn limit(
+///         &mut self,
+///         _context: &GuardContext<'_, PodScaling>,
+///         setting: Allocation,
+///         _reasons: &mut Vec<Reason>,
+///     ) -> Allocation {
+///         Allocation { replicas: setting.replicas.next_multiple_of(2), ..setting }
+///     }
+/// }
+///
+/// impl Persist for EvenReplicas {
+///     fn save(&self, _name: &str, _out: &mut Snapshot) {}
+///
+///     fn load(&mut self, _name: &str, _from: &Snapshot) -> homeostat_core::Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (cpu, memory) = (Millicores::new(500), Bytes::from_mib(256));
+/// let bounds = AllocationBounds {
+///     replicas: Bounds::try_new(2, 8)?,
+///     cpu: Bounds::try_new(cpu, cpu)?,
+///     memory: Bounds::try_new(memory, memory)?,
+/// };
+/// let mut guards = GuardsConfig::bounds_only(bounds).build()?.with(Box::new(EvenReplicas));
+/// let slo = Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(250))?;
+/// let present = Allocation { replicas: 4, cpu, memory };
+/// let obs = Observation::new(SimTime::ZERO, present, slo);
+/// let proposal = Proposal { replicas: 5.0, ..Proposal::keep(&present) };
+/// let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &obs);
+/// assert_eq!((decision.proposed().replicas, decision.applied().replicas), (5, 6));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Guard<D: Domain>: Persist + Send {
-    /// Its name: what it saves is kept under it.
+    /// Its name, under which its state is saved.
     fn name(&self) -> &'static str;
 
-    /// Whether its settings ask for anything. A guard that is off does nothing and saves nothing.
+    /// Whether it is configured. A guard that is off does nothing and saves nothing.
     fn is_on(&self) -> bool {
         true
     }
 
-    /// Whether the policy may be asked at all.
+    /// Whether the policy may be asked.
     fn admit(&mut self, _obs: &D::Observation) -> Admission {
         Admission::Ask
     }
 
-    /// What is left of `wanted`. A guard that changes it adds a reason.
+    /// The setting that this guard allows instead of `wanted`. A guard that changes it adds a
+    /// reason.
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting;
 
-    /// Takes note of what is carried out in the end.
-    fn note(&mut self, _situation: &Situation<'_, D>, _applied: &D::Setting) {}
+    /// Records the setting that all guards together allow.
+    fn note(&mut self, _situation: &GuardContext<'_, D>, _applied: &D::Setting) {}
 }
 
 /// Whether a policy is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Admission {
-    /// It is.
+    /// The policy is asked.
     Ask,
-    /// It is not, so that it learns nothing from figures that are wrong; the setting is held.
+    /// The policy is not asked, so that stale metrics do not enter its state; the setting is held.
     Hold(GuardReason),
 }
 
-/// What a guard judges.
-pub struct Situation<'a, D: Domain> {
+/// The input of a guard.
+pub struct GuardContext<'a, D: Domain> {
     obs: &'a D::Observation,
     from: D::Setting,
     proposed: D::Setting,
     bounds: &'a D::Bounds,
 }
 
-impl<'a, D: Domain> Situation<'a, D> {
+impl<'a, D: Domain> GuardContext<'a, D> {
     pub(crate) fn new(
         obs: &'a D::Observation,
         proposed: D::Setting,
@@ -88,28 +142,28 @@ impl<'a, D: Domain> Situation<'a, D> {
         Self { obs, from: obs.setting(), proposed, bounds }
     }
 
-    /// What was observed.
+    /// The observation.
     pub fn obs(&self) -> &D::Observation {
         self.obs
     }
 
-    /// What the target is given now.
+    /// The target's present setting.
     pub fn from(&self) -> D::Setting {
         self.from
     }
 
-    /// What the policy proposed.
+    /// The policy's proposal.
     pub fn proposed(&self) -> D::Setting {
         self.proposed
     }
 
-    /// What the target is given now, moved inside the bounds: steps count from there.
+    /// The present setting clamped to the bounds: steps are measured from there.
     pub fn base(&self) -> D::Setting {
         self.clamp(self.from)
     }
 
-    /// The nearest setting inside the bounds. A dimension that is not set and that the policy does
-    /// not ask for stays so.
+    /// The nearest setting inside the bounds. A dimension that is not set, and that the policy does
+    /// not set, stays unset.
     pub fn clamp(&self, setting: D::Setting) -> D::Setting {
         let inside = self.bounds.clamp(&setting);
         (0..D::Setting::DIMENSIONS.len())
@@ -126,28 +180,28 @@ impl<'a, D: Domain> Situation<'a, D> {
 /// Settings of [`Guards`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuardsConfig<D: Domain = PodScaling> {
-    /// What is allowed at all.
+    /// The allowed settings.
     pub bounds: D::Bounds,
-    /// Without complete metrics nothing changes for this long; then what is left of them counts.
+    /// Without complete metrics nothing changes for this long; then the remaining metrics decide.
     pub stale_metrics_hold: SimDuration,
-    /// How long a dimension rests after it moved.
+    /// How long a dimension is held after a change.
     pub cool_down: CoolDownConfig,
-    /// How often anything may change; none for no limit.
+    /// How many changes are allowed in a period; none for no limit.
     pub rate_limit: Option<RateLimitConfig>,
-    /// Whether nothing is made smaller while the SLO is violated.
+    /// Whether scaling down is held while the SLO is violated.
     pub hold_while_violated: bool,
-    /// Whether a step down that violates the SLO is undone; none for no.
+    /// Automatic rollback of a step down after which the SLO is violated; none for off.
     pub auto_rollback: Option<AutoRollbackConfig>,
-    /// Largest steps, one for each dimension of the setting; dimensions beyond the last have none.
+    /// The largest step of each dimension; further dimensions have no limit.
     pub steps: Vec<StepLimit>,
-    /// Whether a step down is tried on a part first; none for no.
+    /// Canary for steps down; none for off.
     pub canary: Option<CanaryConfig>,
-    /// What people paused.
+    /// The direction that is paused, by annotation or by hand.
     pub pause: Option<Pause>,
 }
 
 impl<D: Domain> GuardsConfig<D> {
-    /// Bounds, and no other limit.
+    /// Bounds and no other guard.
     pub fn bounds_only(bounds: D::Bounds) -> Self {
         Self {
             bounds,
@@ -162,12 +216,12 @@ impl<D: Domain> GuardsConfig<D> {
         }
     }
 
-    /// Refuses limits under which nothing could ever move.
+    /// An error for limits that allow no change at all.
     pub fn validate(&self) -> Result<()> {
         self.steps.iter().try_for_each(StepLimit::validate)?;
         self.rate_limit.iter().try_for_each(RateLimitConfig::validate)?;
         if self.steps.len() > D::Setting::DIMENSIONS.len() {
-            let need = "no more of them than the setting has dimensions";
+            let need = "at most one for each dimension of the setting";
             return Err(Error::setting("steps", need, self.steps.len()));
         }
         Ok(())
@@ -175,15 +229,15 @@ impl<D: Domain> GuardsConfig<D> {
 }
 
 impl GuardsConfig<PodScaling> {
-    /// Guards that have seen nothing. Refuses limits under which nothing could ever move, and
-    /// bounds that allow a replica without CPU or memory.
+    /// New guards. An error for limits that allow no change at all, and for bounds that allow a
+    /// replica without CPU or memory.
     pub fn build(self) -> Result<Guards<PodScaling>> {
         self.bounds.validate()?;
         Guards::try_new(self)
     }
 }
 
-/// Every guard of one target, with what it remembers.
+/// All guards of one target, with their state.
 pub struct Guards<D: Domain = PodScaling> {
     stale_metrics: StaleMetrics,
     bounds: BoundsGuard<D>,
@@ -194,20 +248,20 @@ pub struct Guards<D: Domain = PodScaling> {
     step_limit: StepLimitGuard,
     canary: Canary,
     pause: PauseGuard,
-    /// Guards of one domain alone. They run after the common ones, before the pause.
+    /// Guards of one domain. They run after the common ones and before the pause.
     further: Vec<Box<dyn Guard<D>>>,
     refusals: u64,
 }
 
 impl Guards<PodScaling> {
-    /// Bounds, and no other limit.
+    /// Bounds and no other guard.
     pub fn bounds_only(bounds: crate::AllocationBounds) -> Result<Self> {
         GuardsConfig::bounds_only(bounds).build()
     }
 }
 
 impl<D: Domain> Guards<D> {
-    /// Guards that have seen nothing.
+    /// New guards. An error for limits that allow no change at all.
     pub fn try_new(config: GuardsConfig<D>) -> Result<Self> {
         config.validate()?;
         Ok(Self {
@@ -225,13 +279,13 @@ impl<D: Domain> Guards<D> {
         })
     }
 
-    /// The same with a guard of this domain alone.
+    /// Adds a guard of this domain.
     pub fn with(mut self, guard: Box<dyn Guard<D>>) -> Self {
         self.further.push(guard);
         self
     }
 
-    /// Goes on with other settings and the same memory.
+    /// Changes the configuration and keeps the state.
     pub fn reconfigure(&mut self, config: GuardsConfig<D>) -> Result<()> {
         config.validate()?;
         self.stale_metrics.set_hold(config.stale_metrics_hold);
@@ -246,22 +300,22 @@ impl<D: Domain> Guards<D> {
         Ok(())
     }
 
-    /// What is allowed at all.
+    /// The allowed settings.
     pub fn bounds(&self) -> &D::Bounds {
         self.bounds.bounds()
     }
 
-    /// Proposals refused so far because a number was negative or not finite.
+    /// Number of proposals rejected because a number was negative or not finite.
     pub fn refusals(&self) -> u64 {
         self.refusals
     }
 
-    /// How far the figures of the last decision were trusted.
+    /// How far the metrics of the last decision were trusted.
     pub fn metrics_trust(&self) -> MetricsTrust {
         self.stale_metrics.trust()
     }
 
-    /// Whether a step down was undone and nothing goes down for now.
+    /// Whether scaling down is held after a rollback.
     pub fn holds_after_rollback(&self) -> bool {
         self.auto_rollback.holds()
     }
@@ -282,19 +336,18 @@ impl<D: Domain> Guards<D> {
 
     pub(crate) fn apply(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        let mut wanted = situation.proposed();
-        self.for_each(|guard| wanted = guard.limit(situation, wanted, reasons));
-        self.for_each(|guard| guard.note(situation, &wanted));
+        let mut wanted = context.proposed();
+        self.for_each(|guard| wanted = guard.limit(context, wanted, reasons));
+        self.for_each(|guard| guard.note(context, &wanted));
         wanted
     }
 
-    /// Runs those that are on, in their order. What the figures are worth comes before bounds, and
-    /// bounds before everything that counts from what is allowed. Undoing a step that did harm
-    /// waits for no cool-down, but comes no faster than any other step up. A pause has the last
-    /// word: people may hold a target outside of its bounds.
+    /// Runs the guards that are on, in their order. Stale metrics come before bounds, and bounds
+    /// before the guards that measure steps from an allowed setting. A rollback ignores cool-downs
+    /// but respects step limits. The pause is last: it may hold a target outside of its bounds.
     fn for_each(&mut self, mut run: impl FnMut(&mut dyn Guard<D>)) {
         let common: [&mut dyn Guard<D>; 8] = [
             &mut self.stale_metrics,
@@ -315,7 +368,7 @@ impl<D: Domain> Guards<D> {
         run(&mut self.pause);
     }
 
-    /// Those that have something to save.
+    /// The guards that have state to save.
     fn remembering(&self) -> impl Iterator<Item = &dyn Guard<D>> {
         let common: [&dyn Guard<D>; 6] = [
             &self.stale_metrics,
@@ -330,8 +383,7 @@ impl<D: Domain> Guards<D> {
     }
 }
 
-/// What a guard saved while it was on is restored into one that is on; a guard that was off then
-/// begins with an empty memory.
+/// A guard that was off when the state was saved starts without state.
 impl<D: Domain> Persist for Guards<D> {
     fn save(&self, name: &str, out: &mut Snapshot) {
         if self.refusals > 0 {
@@ -360,7 +412,7 @@ impl<D: Domain> Persist for Guards<D> {
     }
 }
 
-/// A guard that remembers nothing has nothing to save.
+/// [`Persist`] of a guard without state.
 macro_rules! remembers_nothing {
     ($guard:ident $(<$domain:ident>)?) => {
         impl $(<$domain: crate::Domain>)? homeostat_core::Persist for $guard $(<$domain>)? {

@@ -1,8 +1,8 @@
-//! People pause a target in an emergency.
+//! Pauses scaling of a target in an emergency.
 
 use std::fmt;
 
-use super::{Guard, Situation, remembers_nothing};
+use super::{Guard, GuardContext, remembers_nothing};
 use crate::{Domain, GuardReason, Setting};
 
 /// What is paused.
@@ -10,14 +10,14 @@ use crate::{Domain, GuardReason, Setting};
 pub enum Pause {
     /// Everything.
     All,
-    /// Scaling in: nothing goes down.
+    /// Scaling down.
     In,
-    /// Scaling out: nothing goes up.
+    /// Scaling up.
     Out,
 }
 
 impl Pause {
-    /// What is left of a change of one amount.
+    /// The amount after a change that the pause may hold.
     pub fn limit_amount<T: Ord>(self, from: T, to: T) -> T {
         match self {
             Self::All => from,
@@ -37,7 +37,7 @@ impl fmt::Display for Pause {
     }
 }
 
-/// Holds what people paused.
+/// Holds the paused direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PauseGuard {
     /// What is paused; none for nothing.
@@ -51,12 +51,12 @@ impl<D: Domain> Guard<D> for PauseGuard {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
         let Some(pause) = self.pause else { return wanted };
-        let left = situation.from().combine(wanted, |from, to| pause.limit_amount(from, to));
+        let left = context.from().combine(wanted, |from, to| pause.limit_amount(from, to));
         if left != wanted {
             reasons.push(GuardReason::Paused(pause).into());
         }

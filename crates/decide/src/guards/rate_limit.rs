@@ -1,12 +1,12 @@
-//! How often anything may change.
+//! Limits the number of changes in a period.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use super::{Guard, Situation};
+use super::{Guard, GuardContext};
 use crate::timed_counts::TimedCounts;
 use crate::{Domain, Error, GuardReason, Observe, Result};
 
-/// At most this many changes in any span of this length.
+/// At most this many changes in any period of this length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimitConfig {
     /// Changes allowed.
@@ -36,7 +36,7 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// A guard that has seen no change.
+    /// A guard without state.
     pub(crate) fn new(config: Option<RateLimitConfig>) -> Self {
         Self { config, changes: TimedCounts::default() }
     }
@@ -45,10 +45,10 @@ impl RateLimit {
         self.config = config;
     }
 
-    /// Time until one more change is allowed; none if it is now.
+    /// Time until the next change is allowed; none if it is allowed now.
     fn wait(&mut self, now: SimTime, config: RateLimitConfig) -> Option<SimDuration> {
         self.changes.forget(now, config.per);
-        // The change that has to leave the span before the number is below the limit again.
+        // The change that must leave the period before the number is below the limit again.
         let blocking = self.changes.len().checked_sub(config.changes as usize)?;
         self.changes.time(blocking).map(|at| (at + config.per).saturating_since(now))
     }
@@ -65,22 +65,22 @@ impl<D: Domain> Guard<D> for RateLimit {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        let Some(config) = self.config.filter(|_| wanted != situation.base()) else {
+        let Some(config) = self.config.filter(|_| wanted != context.base()) else {
             return wanted;
         };
-        let Some(remaining) = self.wait(situation.obs().now(), config) else { return wanted };
+        let Some(remaining) = self.wait(context.obs().now(), config) else { return wanted };
         let RateLimitConfig { changes, per } = config;
         reasons.push(GuardReason::RateLimited { changes, per, remaining }.into());
-        situation.base()
+        context.base()
     }
 
-    fn note(&mut self, situation: &Situation<'_, D>, applied: &D::Setting) {
-        if *applied != situation.from() {
-            self.changes.push(situation.obs().now(), 1);
+    fn note(&mut self, context: &GuardContext<'_, D>, applied: &D::Setting) {
+        if *applied != context.from() {
+            self.changes.push(context.obs().now(), 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a guard changed or held something.
+//! Reasons of guards.
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub enum GuardReason {
         /// For how long still, unless they come back.
         remaining: SimDuration,
     },
-    /// Utilisation has not been known for longer than that.
+    /// Utilisation is unknown for longer than the hold time.
     MetricsMissing,
     /// Some metrics are missing, so nothing goes down.
     ScaleDownUncertain,
-    /// Cut down to the upper bound.
+    /// Clamped to the upper bound.
     AtMost(Amount),
-    /// Raised to the lower bound.
+    /// Clamped to the lower bound.
     AtLeast(Amount),
     /// A step up was shortened.
     StepUpLimited {
@@ -43,14 +43,14 @@ pub enum GuardReason {
         /// The largest step.
         most: Amount,
     },
-    /// A dimension is held because it moved a moment ago.
+    /// A dimension is held because it changed recently.
     CoolDown {
         /// Which.
         dimension: Dimension,
         /// For how long still.
         remaining: SimDuration,
     },
-    /// Everything is held because too much changed lately.
+    /// Everything is held because there were too many changes recently.
     RateLimited {
         /// Changes allowed.
         changes: u32,
@@ -83,7 +83,7 @@ pub enum GuardReason {
     },
     /// The SLO was violated, so that a step down goes no further.
     CanaryFailed,
-    /// People paused this direction.
+    /// This direction is paused.
     Paused(Pause),
 }
 
@@ -92,12 +92,12 @@ impl fmt::Display for GuardReason {
         match self {
             Self::Unexplained => write!(f, "the policy gave no reason"),
             Self::Refused { dimension, value } => {
-                write!(f, "refused: {value} is no amount of {dimension}")
+                write!(f, "refused: {value} is not a valid amount of {dimension}")
             }
             Self::MetricsStale { remaining } => {
                 write!(f, "held: metrics are incomplete, for another {}", Short(*remaining))
             }
-            Self::MetricsMissing => write!(f, "held: no usable figure of utilisation"),
+            Self::MetricsMissing => write!(f, "held: utilisation is unknown"),
             Self::ScaleDownUncertain => write!(f, "held: no scale-down while a metric is missing"),
             Self::AtMost(amount) => write!(f, "clamped to at most {amount}"),
             Self::AtLeast(amount) => write!(f, "clamped to at least {amount}"),
@@ -123,10 +123,10 @@ impl fmt::Display for GuardReason {
             }
             Self::CanaryFirst { part } => write!(f, "canary: {part} first"),
             Self::CanaryWatched { remaining } => {
-                write!(f, "canary: watched for another {}", Short(*remaining))
+                write!(f, "canary: observed for another {}", Short(*remaining))
             }
             Self::CanaryFailed => {
-                write!(f, "canary: the SLO is violated, so the step goes no further")
+                write!(f, "canary: the SLO is violated, so the step stops here")
             }
             Self::Paused(pause) => write!(f, "paused by annotation: {pause}"),
         }

@@ -1,13 +1,12 @@
-//! What happens while metrics are missing, stale or contradictory. Nothing is ever made smaller
-//! on silence: for a while the target is held as it is, then the fallback goes on with what is
-//! left.
+//! Handles metrics that are missing, stale or contradictory. The target is held for a while; then
+//! the fallback uses the remaining metrics and never scales down.
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
-use super::{Admission, Guard, Situation};
+use super::{Admission, Guard, GuardContext};
 use crate::{Domain, GuardReason, MetricsStatus, Observe, Setting};
 
-/// How far the figures of one moment are trusted.
+/// How far the metrics of one observation are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsTrust {
     /// In full.
@@ -19,7 +18,7 @@ pub enum MetricsTrust {
     },
     /// Utilisation alone decides, and nothing is made smaller.
     UtilizationOnly,
-    /// Nothing changes but what bounds demand.
+    /// Only bounds may change the setting.
     None,
 }
 
@@ -80,7 +79,7 @@ impl<D: Domain> Guard<D> for StaleMetrics {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
@@ -88,7 +87,7 @@ impl<D: Domain> Guard<D> for StaleMetrics {
             return wanted;
         }
         reasons.push(GuardReason::ScaleDownUncertain.into());
-        wanted.at_least(situation.from())
+        wanted.at_least(context.from())
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(at(115, MetricsStatus::Missing), held(200));
         assert_eq!(at(315, MetricsStatus::UtilizationOnly), MetricsTrust::UtilizationOnly);
         assert_eq!(at(330, MetricsStatus::Missing), MetricsTrust::None);
-        // One complete window ends it, and the next silence is held for the full time.
+        // One complete window ends the hold; the next one lasts for the full time again.
         assert_eq!(at(345, MetricsStatus::Complete), MetricsTrust::Full);
         assert_eq!(at(360, MetricsStatus::Missing), held(300));
     }

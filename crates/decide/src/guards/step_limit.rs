@@ -1,27 +1,27 @@
-//! Largest steps: how far each dimension may move in one decision.
+//! Limits how far each dimension may move in one decision.
 
 use homeostat_core::Fraction;
 
-use super::{Guard, Situation, remembers_nothing};
+use super::{Guard, GuardContext, remembers_nothing};
 use crate::{Domain, Error, GuardReason, Result, Setting};
 
-/// The largest step in one direction: the larger of an amount and a part of what there is, so
-/// that a small target can move at all and a large one in proportion. Never below one.
+/// The largest step in one direction: the larger of an amount and a fraction of the present
+/// amount, so that a small target can move at all and a large one in proportion. At least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepSize {
     /// This amount, in the dimension's base unit.
     pub absolute: u64,
-    /// This part of the present amount, rounded down.
+    /// This fraction of the present amount, rounded down.
     pub relative: Fraction,
 }
 
 impl StepSize {
-    /// An amount, whatever there is.
+    /// An absolute amount.
     pub const fn absolute(amount: u64) -> Self {
         Self { absolute: amount, relative: Fraction::ZERO }
     }
 
-    /// How far a target that has `present` may move.
+    /// The largest step from `present`.
     pub fn largest(self, present: u64) -> u64 {
         let relative = (present as f64 * self.relative.ratio()) as u64;
         relative.max(self.absolute).max(1)
@@ -51,7 +51,7 @@ impl StepLimit {
 /// Shortens steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepLimitGuard {
-    /// Of each dimension; none of those beyond the last.
+    /// For each dimension; further dimensions have no limit.
     pub(crate) steps: Vec<StepLimit>,
 }
 
@@ -66,11 +66,11 @@ impl<D: Domain> Guard<D> for StepLimitGuard {
 
     fn limit(
         &mut self,
-        situation: &Situation<'_, D>,
+        context: &GuardContext<'_, D>,
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        let base = situation.base();
+        let base = context.base();
         let mut left = wanted;
         for ((index, step), dimension) in self.steps.iter().enumerate().zip(D::Setting::DIMENSIONS)
         {

@@ -120,7 +120,7 @@ impl Policy for Aimd {
             None => Reason::NoRequests,
         });
         let threshold = obs.slo.threshold().seconds();
-        // Nobody waits where nobody comes: as easy as it gets.
+        // Without requests there is no latency: it counts as zero.
         let latency = obs.latency.map_or(0.0, |latency| latency.seconds());
         if latency > threshold {
             self.calm = 0;

@@ -1,12 +1,12 @@
-//! Both pod autoscalers on one target, as people run them although Kubernetes advises against
-//! it on CPU: the horizontal one measures use as a part of the request, and the vertical one
-//! changes the request.
+//! The horizontal and the vertical pod autoscaler on one target, a common setup although Kubernetes
+//! advises against it on CPU: the horizontal one measures utilisation relative to the request, and
+//! the vertical one changes the request.
 //!
-//! They fight. The vertical one keeps use at about 1 / 1.15 = 87 % of the request, whatever
-//! the load. To a horizontal one that aims at 50 % that is overload: it adds replicas, each
-//! uses less, the requests shrink after it, and the utilisation is where it was. Nothing ends
-//! this but somebody's limit. An aim above 87 % goes the other way, to a few large replicas.
-//! It is the baseline that a controller of both has to beat, so nothing here prevents it.
+//! They work against each other. The vertical one keeps utilisation at about 1 / 1.15 = 87 % of the
+//! request at any load. A horizontal one with a target of 50 % adds replicas, each uses less, the
+//! requests shrink, and the utilisation is the same again; only a bound ends this. A target above
+//! 87 % has the opposite effect: a few large replicas. This is the baseline that joint control
+//! must beat, so nothing here prevents it.
 
 use homeostat_core::{Persist, Result as CoreResult, Snapshot};
 

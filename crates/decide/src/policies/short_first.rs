@@ -1,10 +1,10 @@
-//! Square-root staffing with CPU weights that let short requests go first: nothing learnt, one
-//! idea each. `staffing` is the first half alone.
+//! Square-root staffing with CPU weights that favour short requests, without learning. `staffing`
+//! is the first half alone.
 //!
-//! Where cores are short, whoever runs 80 ms is done before anybody notices, whoever runs 600 ms
-//! waits a little longer: weights inverse to the CPU time of a request are to processor sharing
-//! what shortest-job-first is to a queue. It takes an operator who knows all functions and sets
-//! the weights of all, which is what agents have to find out together.
+//! Weights inverse to the CPU time of a request are to processor sharing what shortest-job-first is
+//! to a queue: when CPU is scarce, short requests finish early and long ones wait a little longer.
+//! The rule must know the service time of every function and set the weights of all; a team of
+//! agents has to learn them.
 
 use homeostat_core::{Millicores, Persist, Result as CoreResult, Snapshot};
 

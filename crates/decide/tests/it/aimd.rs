@@ -20,7 +20,7 @@ fn a_miss_adds_one_replica_however_many_there_are() {
     assert_eq!(replicas_of(&mut aimd(), &at_latency(9000, 50)), 51.0);
     assert_eq!(
         words_of(&mut aimd(), &at_latency(812, 1)),
-        "p99 812ms is over the objective of 640ms; increased by 1 replica"
+        "p99 812ms is above the SLO of 640ms; increased by 1 replica"
     );
 }
 

@@ -26,7 +26,10 @@ fn it_keeps_a_square_root_of_containers_to_spare() {
     check(90.0, 15.0);
     check(1000.0, 120.0);
     let words = words_of(&mut ensure(), &under(40.0, 100));
-    assert!(words.starts_with("load 4.00 and a spare of 2 roots need 8 replicas"), "{words}");
+    assert!(
+        words.starts_with("offered load 4.00 plus 2 times its square root needs 8 replicas"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use homeostat_core::{Fraction, Persist, SimDuration, Snapshot};
 use homeostat_decide::{
     Allocation, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Decision, Guards, GuardsConfig,
-    MetricsStatus, Observation, Pause, PodScaling, Prepared, Proposal, RateLimitConfig, Reason,
-    Setting, Share, SloStatus, StepLimit, StepSize, decide,
+    MetricsStatus, Observation, Pause, PodScaling, PreparedProposal, Proposal, RateLimitConfig,
+    Reason, Setting, Share, SloStatus, StepLimit, StepSize, decide,
 };
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn step(guards: &mut Guards, seconds: u64, from: Allocation, wanted: Allocation)
 /// Decides on an observation, towards an allocation.
 fn towards(guards: &mut Guards, obs: &Observation, wanted: &Allocation) -> Decision {
     let proposal = Proposal::keep(wanted).because(Reason::Fixed);
-    decide(&mut Prepared::new(proposal), guards, obs)
+    decide(&mut PreparedProposal::new(proposal), guards, obs)
 }
 
 fn only_bounds() -> Guards {
@@ -102,17 +102,17 @@ fn numbers_that_are_none_are_refused_counted_and_change_nothing() {
     let obs = observation(0, 3, 0.5);
     let good = Proposal::keep(&allocation(9, 500, 256));
     let broken = [
-        (Proposal { replicas: f64::NAN, ..good.clone() }, "NaN is no amount of replicas"),
-        (Proposal { cpu_cores: f64::INFINITY, ..good.clone() }, "inf is no amount of CPU"),
-        (Proposal { memory_bytes: -1.0, ..good.clone() }, "-1 is no amount of memory"),
+        (Proposal { replicas: f64::NAN, ..good.clone() }, "NaN is not a valid amount of replicas"),
+        (Proposal { cpu_cores: f64::INFINITY, ..good.clone() }, "inf is not a valid amount of CPU"),
+        (Proposal { memory_bytes: -1.0, ..good.clone() }, "-1 is not a valid amount of memory"),
     ];
     for (count, (proposal, expect)) in broken.into_iter().enumerate() {
-        let decision = decide(&mut Prepared::new(proposal), &mut guards, &obs);
+        let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &obs);
         assert_eq!((decision.proposed(), decision.applied()), (&obs.allocation, &obs.allocation));
         assert_eq!(words(&decision), [format!("refused: {expect}")]);
         assert_eq!(guards.refusals(), count as u64 + 1);
     }
-    let decision = decide(&mut Prepared::new(good), &mut guards, &obs);
+    let decision = decide(&mut PreparedProposal::new(good), &mut guards, &obs);
     assert_eq!(words(&decision), ["the policy gave no reason"]);
     assert_eq!((decision.applied(), guards.refusals()), (&allocation(9, 500, 256), 3));
 }
@@ -121,7 +121,7 @@ fn numbers_that_are_none_are_refused_counted_and_change_nothing() {
 fn numbers_too_large_for_their_unit_are_clamped() {
     let huge = Proposal { replicas: 1e300, cpu_cores: 1e300, memory_bytes: 1e300, reasons: vec![] };
     let obs = observation(0, 3, 0.5);
-    let decision = decide(&mut Prepared::new(huge), &mut only_bounds(), &obs);
+    let decision = decide(&mut PreparedProposal::new(huge), &mut only_bounds(), &obs);
     assert_eq!(*decision.applied(), allocation(20, 2000, 2048));
 }
 
@@ -182,7 +182,7 @@ fn limits_under_which_nothing_moves_are_refused() {
     );
     check(
         GuardsConfig { steps: vec![StepLimit::default(); 4], ..base },
-        "steps must be no more of them than the setting has dimensions, got 4",
+        "steps must be at most one for each dimension of the setting, got 4",
     );
 }
 
@@ -207,7 +207,7 @@ fn incomplete_metrics_hold_a_target_and_then_let_it_only_grow() {
         4,
         "held: no scale-down while a metric is missing",
     );
-    check(90, MetricsStatus::Missing, 6, 4, "held: no usable figure of utilisation");
+    check(90, MetricsStatus::Missing, 6, 4, "held: utilisation is unknown");
     check(105, MetricsStatus::Complete, 3, 3, "fixed allocation");
 }
 
@@ -265,8 +265,8 @@ mod canary {
         };
         check(0, true, 8, 12, 12, "fixed allocation");
         check(10, true, 8, 4, 7, "canary: 1 replica first");
-        check(210, true, 7, 4, 7, "canary: watched for another 100s");
-        check(320, false, 7, 4, 7, "canary: the SLO is violated, so the step goes no further");
+        check(210, true, 7, 4, 7, "canary: observed for another 100s");
+        check(320, false, 7, 4, 7, "canary: the SLO is violated, so the step stops here");
         check(330, true, 7, 6, 6, "fixed allocation");
     }
 }
@@ -484,7 +484,7 @@ proptest! {
         let proposal = Proposal { replicas, cpu_cores, memory_bytes, reasons: vec![] };
         let obs = Observation { allocation: from, ..observation(0, 0, 0.0) };
         let mut guards = config.build().unwrap();
-        let decision = decide(&mut Prepared::new(proposal), &mut guards, &obs);
+        let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &obs);
         prop_assert_eq!(*decision.applied(), guards.bounds().clamp(&from));
         prop_assert_eq!(guards.refusals(), 1);
     }

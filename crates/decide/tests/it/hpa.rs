@@ -27,7 +27,7 @@ fn five_replicas_at_75_percent_against_50_become_eight() {
     let obs = observation(0, 5, 0.75);
     assert_eq!(replicas_of(&mut hpa(50), &obs), 8.0);
     let words = words_of(&mut hpa(50), &obs);
-    assert_eq!(words, "CPU use 75% against a target of 50% asks for 8 replicas");
+    assert_eq!(words, "CPU utilisation 75% against a target of 50% asks for 8 replicas");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn without_any_figure_nothing_is_done() {
     let mut obs = observation(0, 3, 0.9);
     obs.replicas.iter_mut().for_each(|replica| replica.cpu_cores = Some(f64::NAN));
     assert_eq!(replicas_of(&mut hpa(50), &obs), 3.0);
-    assert_eq!(words_of(&mut hpa(50), &obs), "no replica has a figure of CPU use");
+    assert_eq!(words_of(&mut hpa(50), &obs), "no replica has a figure of CPU utilisation");
 }
 
 #[test]

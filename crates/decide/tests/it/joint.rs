@@ -23,8 +23,11 @@ fn the_number_is_the_horizontal_autoscalers_at_the_level_of_the_objective() {
     assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.75)), 10.0);
     assert_eq!(replicas_of(&mut joint(), &observation(0, 10, 0.9)), 13.0);
     let words = words_of(&mut joint(), &observation(0, 10, 0.9));
-    assert!(words.contains("replicas should use 71% of the CPU that they request; "), "{words}");
-    assert!(words.contains("CPU use 90% against a target of 71% asks for 13 replicas"), "{words}");
+    assert!(words.contains("the target is a CPU utilisation of 71%; "), "{words}");
+    assert!(
+        words.contains("CPU utilisation 90% against a target of 71% asks for 13 replicas"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn a_break_asks_for_as_long_as_it_gets_worse_and_at_most_for_double() {
     assert_eq!(replicas(120, 10, 900), 12.0);
     let broken = Observation { latency: Some(millis(1000)), ..observation(135, 12, 0.6) };
     let words = words_of(&mut joint, &broken);
-    let expect = "the objective breaks, which asks for 13 replicas at once";
+    let expect = "the SLO is violated and latency asks for 13 replicas at once";
     assert!(words.contains(expect), "{words}");
 }
 
@@ -297,7 +300,7 @@ fn nothing_goes_down_while_the_objective_is_broken() {
         assert!(proposal.memory_bytes >= slow(0).allocation.memory.bytes() as f64);
     }
     let words = words_of(&mut joint, &slow(600));
-    assert!(words.ends_with("held: nothing goes down while the objective is broken"), "{words}");
+    assert!(words.ends_with("held: nothing goes down while the SLO is violated"), "{words}");
     // Two minutes later it is kept, and few are needed.
     let kept = (615..735).step_by(15).map(|seconds| observation(seconds, 10, 0.2));
     assert!(kept.map(|obs| replicas_of(&mut joint, &obs)).last() < Some(10.0));
@@ -355,10 +358,7 @@ fn a_level_that_was_set_is_not_learnt() {
     let mut joint = config.build().unwrap();
     for latency in [100, 5000] {
         let words = words_of(&mut joint, &at_latency(0, latency));
-        assert!(
-            words.contains("; replicas should use 50% of the CPU that they request; "),
-            "{words}"
-        );
+        assert!(words.contains("; the target is a CPU utilisation of 50%; "), "{words}");
     }
 }
 
@@ -368,7 +368,7 @@ fn without_an_objective_the_level_stays_and_nobody_speaks_of_requests() {
     let mut joint = config.build().unwrap();
     let silent = Observation { latency: None, ..observation(0, 10, 0.7) };
     let words = words_of(&mut joint, &silent);
-    assert!(words.starts_with("no objective is set, so use alone decides; "), "{words}");
+    assert!(words.starts_with("no SLO is set: usage alone decides; "), "{words}");
     assert_eq!(joint.fill(), Fraction::from_percent(70));
 }
 
@@ -402,7 +402,10 @@ fn replicas_without_a_request_get_one_by_what_they_use() {
     // How many of that size there should be is asked when they have it.
     assert_eq!(proposal.replicas, 4.0);
     let words = proposal.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    assert!(words.contains("is a part of what replicas request, and some request"), "{words}");
+    assert!(
+        words.contains("is relative to the request, and some replicas request nothing"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -446,12 +449,13 @@ fn replicas_that_are_not_resized_yet_are_as_full_as_they_are() {
 #[test]
 fn the_size_says_why_it_stays() {
     let words = words_of(&mut joint(), &observation(0, 10, 0.7));
-    let expect = "their size stays, 1000m CPU each: their number follows the load";
+    let expect = "the size stays at 1000m CPU each: the number of replicas follows the load";
     assert!(words.contains(expect), "{words}");
     // One replica is the fewest there may be, and one look says little. A tenth of a core, up to
     // the edge of its bucket, at 70 %.
     let words = words_of(&mut joint(), &observation(0, 1, 0.1));
-    let expect = "their size stays, 1000m CPU each: 158m CPU would do, but there is little history";
+    let expect =
+        "the size stays at 1000m CPU each: 158m CPU would suffice, but the history is short";
     assert!(words.contains(expect), "{words}");
 }
 

@@ -26,7 +26,7 @@ fn run(kpa: &mut Kpa, ticks: std::ops::Range<u64>, mut ready: u32, concurrency: 
 fn replicas_follow_the_mean_concurrency_over_the_target() {
     assert_eq!(run(&mut kpa(), 0..40, 1, 15.0), 2);
     let words = words_of(&mut kpa(), &tick(0, 1, 15.0));
-    assert!(words.starts_with("concurrency 15.0 (last moments 15.0) against 10.0 each"), "{words}");
+    assert!(words.starts_with("concurrency 15.0 (panic window 15.0) against 10.0 each"), "{words}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn it_starts_in_panic_so_that_lost_history_takes_nothing_away() {
     // Halved at most in each decision after that.
     assert_eq!(replicas_of(&mut restarted, &tick(62, 8, 10.0)), 4.0);
     // A single replica is no reason to panic.
-    assert!(!words_of(&mut kpa(), &tick(0, 1, 10.0)).contains("panic"));
+    assert!(!words_of(&mut kpa(), &tick(0, 1, 10.0)).contains("panic mode"));
 }
 
 #[test]

@@ -13,4 +13,6 @@ mod other_domains;
 mod persistence;
 mod set_points;
 mod short_first;
+mod team;
+mod virtual_agent;
 mod vpa;

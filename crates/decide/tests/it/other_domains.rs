@@ -6,8 +6,8 @@ use std::fmt;
 use homeostat_core::{SimDuration, SimTime};
 use homeostat_decide::{
     AutoRollbackConfig, CanaryConfig, CoolDownConfig, Dimension, Domain, GuardReason, Guards,
-    GuardsConfig, Observe, Pause, Prepared, Propose, Setting, SettingBounds, Share, SloStatus,
-    StepLimit, StepSize, decide,
+    GuardsConfig, Observe, Pause, PreparedProposal, Propose, Setting, SettingBounds, Share,
+    SloStatus, StepLimit, StepSize, decide,
 };
 
 /// A setting of `N` numbers, wanted as plain numbers.
@@ -136,7 +136,7 @@ fn every_guard_works_for_a_gpu_clock() {
     let mut guards = Guards::try_new(config.clone()).unwrap();
     let mut clock = |seconds, slo, has, wanted: f64| {
         let obs = Seen { seconds, has: Numbers([has]), slo };
-        let decision = decide(&mut Prepared::new(Wanted([wanted])), &mut guards, &obs);
+        let decision = decide(&mut PreparedProposal::new(Wanted([wanted])), &mut guards, &obs);
         (decision.applied().0[0], decision.to_string())
     };
     use SloStatus::{Met, Violated};
@@ -157,7 +157,7 @@ fn every_guard_works_for_a_gpu_clock() {
     let paused = GuardsConfig { pause: Some(Pause::All), ..config };
     let mut guards = Guards::try_new(paused).unwrap();
     let obs = Seen { seconds: 0, has: Numbers([2000]), slo: Met };
-    let decision = decide(&mut Prepared::new(Wanted([500.0])), &mut guards, &obs);
+    let decision = decide(&mut PreparedProposal::new(Wanted([500.0])), &mut guards, &obs);
     assert_eq!(decision.applied().0, [2000]);
 }
 
@@ -170,7 +170,7 @@ fn five_resources_are_bounded_and_stepped_each_by_itself() {
         ..GuardsConfig::bounds_only(NumbersBounds(Numbers([1; 5]), Numbers([100; 5])))
     };
     let obs = Seen { seconds: 0, has: Numbers([50; 5]), slo: SloStatus::Met };
-    let mut policy = Prepared::new(Wanted([0.0, 90.0, 900.0, 90.0, 51.0]));
+    let mut policy = PreparedProposal::new(Wanted([0.0, 90.0, 900.0, 90.0, 51.0]));
     let decision = decide(&mut policy, &mut Guards::try_new(config).unwrap(), &obs);
     assert_eq!(decision.applied().0, [1, 60, 100, 55, 51]);
     assert!(decision.is_limited());

@@ -2,8 +2,8 @@
 
 use homeostat_core::{Bounds, Bytes, Millicores, Persist, SimDuration, Snapshot};
 use homeostat_decide::{
-    Allocation, AllocationBounds, Guards, Observation, Prepared, Propose, ServiceTime, SetPoint,
-    SetPoints, decide,
+    Allocation, AllocationBounds, Guards, Observation, PreparedProposal, Propose, ServiceTime,
+    SetPoint, SetPoints, decide,
 };
 use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ proptest! {
         let decided = {
             let proposal = desk.propose(action, &obs.allocation);
             let mut guards = Guards::bounds_only(bounds).unwrap();
-            *decide(&mut Prepared::new(proposal), &mut guards, &obs).applied()
+            *decide(&mut PreparedProposal::new(proposal), &mut guards, &obs).applied()
         };
         prop_assert!(bounds.contains(&decided));
     }

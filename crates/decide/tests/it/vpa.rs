@@ -50,7 +50,7 @@ fn one_sample_gives_none_and_changes_nothing() {
     let obs = one(0, 9.0, 400);
     let proposal = vpa.propose(&obs);
     assert_eq!((vpa.confidence(), proposal.cpu_cores), (0.0, 1.0));
-    assert!(words_of(&mut vpa, &obs).contains("Mi up are left alone"), "no upper end yet");
+    assert!(words_of(&mut vpa, &obs).contains("Mi up are kept"), "no upper end yet");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn inside_the_range_nothing_is_worth_a_restart_until_the_lifetime_is_over() {
         last = Some(vpa.propose(&young(minute * MINUTE)));
     }
     let reason = last.unwrap().reasons.last().unwrap().to_string();
-    assert_eq!(reason, "held: the request is near enough, a change is not worth a restart");
+    assert_eq!(reason, "held: the request is close enough, a change is not worth a restart");
     // The same use by a replica of more than twelve hours: the target is 30 % away.
     let proposal = vpa.propose(&one(600 * MINUTE, 0.6, 400));
     assert_eq!(proposal.cpu_cores, with_margin(HistogramBuckets::cpu(), 0.6));
@@ -102,7 +102,7 @@ fn an_old_replica_is_left_alone_while_the_target_is_near() {
     for minute in 0..10 {
         let words = words_of(&mut vpa, &near(minute * MINUTE));
         assert!(
-            words.ends_with("held: the request is near enough, a change is not worth a restart"),
+            words.ends_with("held: the request is close enough, a change is not worth a restart"),
             "{words}"
         );
     }

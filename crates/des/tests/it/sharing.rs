@@ -1,7 +1,7 @@
 //! Shares by hand, and against a fluid simulation without classes or virtual clocks.
 
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot, Stream};
-use homeostat_des::{ClassId, KINDS, SharedProcessor, Strain};
+use homeostat_des::{ClassId, ContentionCost, KINDS, SharedProcessor};
 use proptest::prelude::*;
 
 fn seconds(seconds: f64) -> SimDuration {
@@ -95,8 +95,8 @@ fn removed_jobs_free_their_share() {
 fn crowding_costs_time_and_the_time_is_cpu_time() {
     let mut processor = SharedProcessor::new(2.0).unwrap();
     let class = processor.add_class(1.0, 1.0).unwrap();
-    let strain = Strain { shared: 0.1, overload: 0.5 };
-    processor.set_strains(at(0.0), [strain; KINDS]).unwrap();
+    let strain = ContentionCost { shared: 0.1, overload: 0.5 };
+    processor.set_contention(at(0.0), [strain; KINDS]).unwrap();
     for job in 0..4 {
         processor.start(at(0.0), class, seconds(1.0), job);
     }
@@ -116,9 +116,9 @@ fn a_kind_shares_caches_with_its_own_and_is_switched_with_everybody() {
     let mut processor = SharedProcessor::new(2.0).unwrap();
     let streaming = processor.add_class_of_kind(1.0, 1.0, 1).unwrap();
     let plain = processor.add_class(1.0, 1.0).unwrap();
-    let mut strains = [Strain::default(); KINDS];
-    strains[1] = Strain { shared: 0.4, overload: 0.1 };
-    processor.set_strains(at(0.0), strains).unwrap();
+    let mut strains = [ContentionCost::default(); KINDS];
+    strains[1] = ContentionCost { shared: 0.4, overload: 0.1 };
+    processor.set_contention(at(0.0), strains).unwrap();
     processor.start(at(0.0), streaming, seconds(1.0), 1);
     processor.start(at(0.0), plain, seconds(1.0), 2);
     assert_eq!((processor.speed(plain), processor.speed(streaming)), (1.0, 1.0 / 1.2));
@@ -151,8 +151,8 @@ fn impossible_numbers_are_refused() {
         assert!(processor.add_class(1.0, value).is_err());
     }
     for value in [-0.1, f64::NAN, f64::INFINITY] {
-        let strain = Strain { shared: 0.0, overload: value };
-        assert!(processor.set_strains(at(0.0), [strain; KINDS]).is_err());
+        let strain = ContentionCost { shared: 0.0, overload: value };
+        assert!(processor.set_contention(at(0.0), [strain; KINDS]).is_err());
     }
 }
 

@@ -1,4 +1,4 @@
-//! One world that can be broken in one way at a time, and the rule that must see it.
+//! An environment with one fault at a time, and the rule that must report it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use homeostat_core::Persist;
 use super::*;
 use crate::{Action, Card, Error, Field, Info, Space, Step};
 
-/// What is wrong with a world.
+/// A fault of an environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -194,8 +194,8 @@ fn each_fault_is_found_by_its_own_rule_and_no_other() {
         assert_eq!(rules, BTreeSet::from([expect]), "{fault:?}: {findings:#?}");
         assert!(findings[0].explanation.contains(hint), "{fault:?}: {}", findings[0]);
     };
-    check(Fault::EmptyActionSpace, "spaces", "the action space is impossible");
-    check(Fault::ReversedObservationSpace, "spaces", "dimension 0 runs from 1 to -1");
+    check(Fault::EmptyActionSpace, "spaces", "the action space is invalid");
+    check(Fault::ReversedObservationSpace, "spaces", "dimension 0 has the bounds 1 and -1");
     check(Fault::ZeroTimeLimit, "time-limit", "0 steps");
     check(Fault::CardLacksField, "card", "`observation` has 0 lines for 1 numbers");
     check(Fault::CardLacksReward, "card", "`reward` is empty");
@@ -212,13 +212,13 @@ fn each_fault_is_found_by_its_own_rule_and_no_other() {
     check(Fault::Leftover, "same-seed-same-trajectory", "that was played before");
     check(Fault::StepsBeforeReset, "step-before-reset", "StepBeforeReset");
     check(Fault::StepsAfterEnd, "step-after-end", "StepAfterEnd");
-    check(Fault::TakesAnyAction, "foreign-action", "action 3 was taken");
-    check(Fault::RefusalMoves, "refusal-harmless", "refusing action 3");
+    check(Fault::TakesAnyAction, "invalid-action", "action 3 was accepted");
+    check(Fault::RefusalMoves, "invalid-action-changes-nothing", "rejecting action 3");
     check(Fault::ForgetsToSave, "save-restore", "loaded into a new environment");
     check(Fault::CannotLoad, "save-restore", "is 3 u64, expected 4 u64");
     check(Fault::SavesElsewhere, "snapshot-names", "`walk/clock`");
     check(Fault::OverstaysLimit, "time-limit", "in step 12");
-    check(Fault::RefusesLegalStep, "legal-call-refused", "with seed 0, call 5");
+    check(Fault::RefusesLegalStep, "valid-call-fails", "with seed 0, call 5");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One world that can be broken in one way at a time, and the rule that must see it.
+//! An environment with one fault at a time, and the rule that must report it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -6,23 +6,23 @@ use std::collections::BTreeMap;
 use homeostat_core::Persist;
 
 use super::*;
+use crate::envs::roll_call::RollCall;
 use crate::phase::Phase;
-use crate::worlds::roll_call::RollCall;
 use crate::{Card, Error, Field, MultiStep, Space};
 
-/// What is wrong with a world.
+/// A fault of an environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     None,
     EmptyActionSpace,
     CardLacksReward,
-    NobodyAtReset,
+    NoAgentAtReset,
     Descending,
-    BlindAgent,
+    MissingObservation,
     ObservationOutside,
     ObservationTooLong,
-    SeesTheDead,
-    Impossible,
+    ObservesAfterLeaving,
+    Undeclared,
     LosesAStep,
     NanReward,
     EndedStay,
@@ -48,7 +48,7 @@ enum Fault {
 const LIMIT: u32 = 12;
 const LIFE: u64 = 5;
 
-/// Two agents start, one joins every second step, each lives five steps.
+/// Two agents start, one joins every second step, each acts five times.
 struct Crowd {
     fault: Fault,
     spec: EnvSpec,
@@ -167,7 +167,7 @@ impl MultiAgentEnv for Crowd {
     }
 
     fn possible_agents(&self) -> Option<&[AgentId]> {
-        let known = if self.has(Fault::Impossible) { 1 } else { self.possible.len() };
+        let known = if self.has(Fault::Undeclared) { 1 } else { self.possible.len() };
         Some(&self.possible[..known])
     }
 
@@ -180,7 +180,7 @@ impl MultiAgentEnv for Crowd {
         if !self.has(Fault::Leftover) {
             self.next = 0;
         }
-        if !self.has(Fault::NobodyAtReset) {
+        if !self.has(Fault::NoAgentAtReset) {
             self.join();
             self.join();
         }
@@ -190,8 +190,8 @@ impl MultiAgentEnv for Crowd {
 
     fn observation(&self, agent: AgentId) -> Option<&[f32]> {
         match self.members.get(&agent) {
-            Some(_) if self.has(Fault::BlindAgent) => None,
-            None if self.has(Fault::SeesTheDead) => Some(&[0.0]),
+            Some(_) if self.has(Fault::MissingObservation) => None,
+            None if self.has(Fault::ObservesAfterLeaving) => Some(&[0.0]),
             member => member.map(|member| member.obs.as_slice()),
         }
     }
@@ -211,7 +211,7 @@ impl MultiAgentEnv for Crowd {
             let obs = self.look();
             let Some(member) = self.members.get_mut(&agent) else { continue };
             member.obs.clone_from(&obs);
-            // Whoever stays after the end leaves with a second one.
+            // An agent that stays after its end leaves with a second one.
             let over = member.left == 1;
             member.left = member.left.saturating_sub(1);
             let gone = member.left == 0;
@@ -292,39 +292,43 @@ fn each_fault_is_found_by_its_own_rule_and_no_other() {
         assert_eq!(rules, BTreeSet::from([expect]), "{fault:?}: {findings:#?}");
         assert!(findings[0].explanation.contains(hint), "{fault:?}: {}", findings[0]);
     };
-    check(Fault::EmptyActionSpace, "spaces", "the action space is impossible");
+    check(Fault::EmptyActionSpace, "spaces", "the action space is invalid");
     check(Fault::CardLacksReward, "card", "`reward` is empty");
-    check(Fault::NobodyAtReset, "agents-at-reset", "nobody is alive");
-    check(Fault::Descending, "agents-ascending", "agent-1 stands before agent-0");
-    check(Fault::BlindAgent, "observation-of-living", "agent-0 is alive");
+    check(Fault::NoAgentAtReset, "agents-at-reset", "agents() is empty");
+    check(Fault::Descending, "agents-ascending", "agent-1 precedes agent-0");
+    check(Fault::MissingObservation, "observation-of-agents", "agent-0 is in agents()");
     check(
         Fault::ObservationOutside,
         "observation-in-space",
         "for agent-0, observation[0] is 2.5, but must be one of the whole numbers 0..=3",
     );
     check(Fault::ObservationTooLong, "observation-length", "has 2 numbers");
-    check(Fault::SeesTheDead, "observation-of-dead", "in step 5 of an episode, agent-0");
-    check(Fault::Impossible, "possible-agents", "agent-1");
+    check(
+        Fault::ObservesAfterLeaving,
+        "observation-after-leaving",
+        "in step 5 of an episode, agent-0",
+    );
+    check(Fault::Undeclared, "possible-agents", "agent-1");
     check(Fault::LosesAStep, "steps-of-actors", "agent-0, agent-1 acted");
     check(Fault::NanReward, "reward-finite", "the reward is NaN");
     check(Fault::EndedStay, "ended-agents-leave", "agent-0 ended");
-    check(Fault::LeavesSilently, "leaving-announced", "agent-0 is gone");
+    check(Fault::LeavesSilently, "leaving-announced", "agent-0 left");
     check(Fault::StepsDisagree, "observations-agree", "agent-0");
     check(Fault::JoinsSilently, "joined-agents", "agent-2 is new");
-    check(Fault::AnnouncesTheAbsent, "joined-agents", "agent-98 joined but is not alive");
-    check(Fault::AnnouncesTheOld, "joined-agents", "agent-0 joined though it was there");
+    check(Fault::AnnouncesTheAbsent, "joined-agents", "agent-98 joined but is not in agents()");
+    check(Fault::AnnouncesTheOld, "joined-agents", "agent-0 is in `joined` but acted");
     check(Fault::ReusesNumbers, "ids-reused", "agent-0 joined, but");
     check(Fault::OverstaysLimit, "time-limit", "in step 12");
-    check(Fault::Unseeded, "same-seed-same-trajectory", "in another world");
+    check(Fault::Unseeded, "same-seed-same-trajectory", "in another environment");
     check(Fault::Leftover, "same-seed-same-trajectory", "that was played before");
-    check(Fault::ForgetsToSave, "save-restore", "loaded into a new world");
+    check(Fault::ForgetsToSave, "save-restore", "loaded into a new environment");
     check(Fault::SavesElsewhere, "snapshot-names", "`crowd/clock`");
     check(Fault::StepsBeforeReset, "step-before-reset", "StepBeforeReset");
     check(Fault::StepsAfterEnd, "step-after-end", "StepAfterEnd");
     check(Fault::TakesAnyCount, "action-count", "3 actions for 2 agents");
-    check(Fault::TakesAnyAction, "foreign-action", "action 4 for the action space Discrete(4)");
-    check(Fault::RefusalMoves, "refusal-harmless", "refusing changed the state");
-    check(Fault::RefusesLegalStep, "legal-call-refused", "with seed 0, call 6");
+    check(Fault::TakesAnyAction, "invalid-action", "action 4 for the action space Discrete(4)");
+    check(Fault::RefusalMoves, "invalid-action-changes-nothing", "rejecting changed the state");
+    check(Fault::RefusesLegalStep, "valid-call-fails", "with seed 0, call 6");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What `Episode` adds to bare dynamics.
 
 use homeostat_core::{Persist, Result, Snapshot, Stream};
-use homeostat_env::worlds::grid_world::GridWorld;
-use homeostat_env::{Action, Card, Env, EnvSpec, Episode, Error, Field, Outcome, Space, World};
+use homeostat_env::envs::grid_world::GridWorld;
+use homeostat_env::{Action, Card, Dynamics, Env, EnvSpec, Episode, Error, Field, Outcome, Space};
 
 /// Counts its steps and ends its task after `task` of them; the limit is 3.
 struct Countdown {
@@ -10,7 +10,7 @@ struct Countdown {
     steps: u64,
 }
 
-impl World for Countdown {
+impl Dynamics for Countdown {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             control: None,

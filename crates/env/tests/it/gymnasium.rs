@@ -1,4 +1,4 @@
-//! The classic worlds beside the originals: the same spaces and limits, and from
+//! The classic environments against the originals: the same spaces and limits, and from
 //! the same state the same consequences of the same actions.
 //!
 //! `./test` sets `HOMEOSTAT_TEST_PYTHON` to a Python with Gymnasium 1.4.0.
@@ -7,19 +7,20 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use homeostat_core::Stream;
-use homeostat_env::worlds::acrobot::{Acrobot, AcrobotState};
-use homeostat_env::worlds::cartpole::{CartPole, CartPoleState};
-use homeostat_env::worlds::mountain_car::{MountainCar, MountainCarState};
-use homeostat_env::worlds::pendulum::{Pendulum, PendulumState};
-use homeostat_env::{Action, Space, World};
+use homeostat_env::envs::acrobot::{Acrobot, AcrobotState};
+use homeostat_env::envs::cartpole::{CartPole, CartPoleState};
+use homeostat_env::envs::mountain_car::{MountainCar, MountainCarState};
+use homeostat_env::envs::pendulum::{Pendulum, PendulumState};
+use homeostat_env::{Action, Dynamics, Space};
+use homeostat_test_skip::skip;
 use serde_json::{Value, json};
 
 const EPISODES: usize = 150;
 const RESETS: u64 = 400;
 const TOLERANCE: f64 = 1e-5;
 
-/// A classic world with its state as plain numbers, in Gymnasium's order.
-trait Classic: World + Default {
+/// A classic environment with its state as plain numbers, in Gymnasium's order.
+trait Classic: Dynamics + Default {
     fn numbers(&self) -> Vec<f64>;
     fn set_numbers(&mut self, numbers: &[f64]);
 }
@@ -201,7 +202,10 @@ fn draw((low, high): (f64, f64), rng: &mut Stream) -> f64 {
 
 fn compare_spec<W: Classic>(answer: &Value) {
     let spec = W::default().spec();
-    assert_eq!(answer["max_episode_steps"], spec.time_limit.expect("classic worlds have one"));
+    assert_eq!(
+        answer["max_episode_steps"],
+        spec.time_limit.expect("classic environments have one")
+    );
     for (ours, theirs) in [(spec.observation, "observation"), (spec.action, "action")] {
         let theirs = &answer[theirs];
         match ours {
@@ -210,12 +214,12 @@ fn compare_spec<W: Classic>(answer: &Value) {
                 assert_eq!(low, ends(&theirs["low"]));
                 assert_eq!(high, ends(&theirs["high"]));
             }
-            Space::MultiDiscrete(_) => panic!("no classic world has such a space"),
+            Space::MultiDiscrete(_) => panic!("no classic environment has such a space"),
         }
     }
 }
 
-/// The first states of both fill the same ranges, up to what chance leaves open.
+/// Initial states of both fill the same ranges, up to chance.
 fn compare_resets<W: Classic>(id: &str, answer: &Value) {
     let mut rng = Stream::from_seed(21);
     let mut world = W::default();
@@ -270,10 +274,7 @@ fn ask_gymnasium(request: &Value) -> Option<Value> {
     #[expect(clippy::disallowed_methods, reason = "which Python to test against is no config")]
     let python = std::env::var("HOMEOSTAT_TEST_PYTHON");
     let Ok(python) = python else {
-        #[expect(clippy::disallowed_macros, reason = "a skipped comparison must be seen")]
-        {
-            eprintln!("not compared with Gymnasium: run ./test, which sets HOMEOSTAT_TEST_PYTHON");
-        }
+        skip("not compared with Gymnasium; run ./test, which sets HOMEOSTAT_TEST_PYTHON");
         return None;
     };
     let mut child = Command::new(&python)

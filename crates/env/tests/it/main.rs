@@ -1,5 +1,5 @@
-//! The environment contract from outside: copies stepped together, episodes, and
-//! the classic worlds beside the originals.
+//! The environment contract from outside: vectorised environments, episodes, and
+//! the classic environments against the originals.
 
 mod episode;
 mod gymnasium;

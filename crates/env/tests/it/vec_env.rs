@@ -1,9 +1,9 @@
 //! Several copies stepped together.
 
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
-use homeostat_env::{Action, AutoresetMode, EpisodeSummary, Error, LaneStep, VecEnv, make};
+use homeostat_env::{Action, AutoresetMode, EpisodeSummary, Error, SubEnvStep, VecEnv, make};
 
-/// A `LaneStep` that outlives the callback, with the lane's observation afterwards.
+/// A `SubEnvStep` that outlives the callback, with the sub-environment's observation afterwards.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     reward: f64,
@@ -14,14 +14,14 @@ struct Seen {
     obs: Vec<f32>,
 }
 
-fn vec_env(id: &str, lanes: usize, mode: AutoresetMode) -> VecEnv {
-    VecEnv::new(|| make(id), lanes, mode, &SeedTree::new(5)).expect("the id is registered")
+fn vec_env(id: &str, envs: usize, mode: AutoresetMode) -> VecEnv {
+    VecEnv::new(|| make(id), envs, mode, &SeedTree::new(5)).expect("the id is registered")
 }
 
 fn step(envs: &mut VecEnv, actions: &[Action]) -> Vec<Seen> {
     let mut seen = Vec::new();
     envs.step(actions, |index, step| {
-        assert_eq!(index, seen.len(), "lanes are reported in order");
+        assert_eq!(index, seen.len(), "sub-environments are reported in order");
         seen.push(Seen {
             reward: step.reward,
             terminated: step.terminated,
@@ -54,13 +54,13 @@ const START: [f32; 1] = [0.0];
 const WHOLE_WAY: EpisodeSummary = EpisodeSummary { episode_return: -8.0, length: 8 };
 
 #[test]
-fn same_step_starts_anew_at_once_and_keeps_the_final_observation() {
+fn same_step_resets_at_once_and_keeps_the_final_observation() {
     let mut envs = vec_env("toy/grid-world-v1", 1, AutoresetMode::SameStep);
     for _ in 0..2 {
         let end = walk_to_the_goal(&mut envs);
         assert!(end.terminated && !end.truncated);
         assert_eq!((end.final_obs.as_slice(), end.obs.as_slice()), (&GOAL[..], &START[..]));
-        // The second time too: sums start anew with the episode.
+        // The second time too: sums restart with the episode.
         assert_eq!(end.episode, Some(WHOLE_WAY));
     }
 }
@@ -86,7 +86,7 @@ fn disabled_waits_for_the_caller() {
     assert_eq!((end.obs.as_slice(), end.episode), (&GOAL[..], Some(WHOLE_WAY)));
     let error = envs.step(&[Action::Discrete(1)], |_, _| {}).unwrap_err();
     assert!(matches!(error, Error::StepAfterEnd { .. }), "{error}");
-    envs.reset_lane(0, None).unwrap();
+    envs.reset_env(0, None).unwrap();
     assert_eq!(envs.obs(), START);
     assert_eq!(walk_to_the_goal(&mut envs).episode, Some(WHOLE_WAY));
 }
@@ -97,7 +97,7 @@ fn a_truncated_episode_is_reported_as_such_with_return_and_length() {
     let mut sums = [0.0; 2];
     for index in 1..=200 {
         let shown = envs.obs()[0] as usize;
-        // Lane 0 repeats what it sees, lane 1 always says 0.
+        // Environment 0 repeats what it sees, environment 1 always says 0.
         let seen = step(&mut envs, &[Action::Discrete(shown), Action::Discrete(0)]);
         for (sum, seen) in sums.iter_mut().zip(&seen) {
             *sum += seen.reward;
@@ -112,13 +112,13 @@ fn a_truncated_episode_is_reported_as_such_with_return_and_length() {
     }
 }
 
-/// Random actions for every lane, the same for the same stream.
+/// Random actions for every environment, the same for the same stream.
 fn random_actions(envs: &VecEnv, rngs: &mut [Stream]) -> Vec<Action> {
     rngs.iter_mut().map(|rng| envs.spec().action.sample(rng)).collect()
 }
 
-fn action_streams(lanes: usize) -> Vec<Stream> {
-    (0..lanes).map(|lane| SeedTree::new(6).stream(&format!("lane/{lane}"))).collect()
+fn action_streams(envs: usize) -> Vec<Stream> {
+    (0..envs).map(|env| SeedTree::new(6).stream(&format!("lane/{env}"))).collect()
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn restored_lanes_go_on_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn a_lane_saved_between_its_end_and_its_reset_still_waits_for_the_reset() {
+fn a_sub_env_saved_between_its_end_and_its_reset_still_waits_for_the_reset() {
     let mut envs = vec_env("toy/grid-world-v1", 1, AutoresetMode::NextStep);
     walk_to_the_goal(&mut envs);
     let mut snapshot = Snapshot::default();
@@ -174,7 +174,7 @@ fn a_lane_does_not_depend_on_how_many_there_are() {
         vec_env("classic/cartpole-v1", 5, AutoresetMode::SameStep),
     );
     let mut rngs = action_streams(5);
-    assert_ne!(many.obs()[..4], many.obs()[4..8], "lanes have seeds of their own");
+    assert_ne!(many.obs()[..4], many.obs()[4..8], "sub-environments have seeds of their own");
     for _ in 0..300 {
         let actions = random_actions(&many, &mut rngs);
         let seen = step(&mut many, &actions);
@@ -183,7 +183,7 @@ fn a_lane_does_not_depend_on_how_many_there_are() {
 }
 
 #[test]
-fn a_refused_step_moves_no_lane() {
+fn a_refused_step_moves_no_sub_env() {
     let mut envs = vec_env("toy/grid-world-v1", 2, AutoresetMode::SameStep);
     let check = |envs: &mut VecEnv, actions: &[Action], expect: &str| {
         let mut reported = 0;
@@ -202,14 +202,14 @@ fn a_refused_step_moves_no_lane() {
 }
 
 #[test]
-fn lanes_that_do_not_exist_are_refused() {
+fn sub_envs_that_do_not_exist_are_refused() {
     let seeds = SeedTree::new(0);
     let make_grid = || make("toy/grid-world-v1");
     let none = VecEnv::new(make_grid, 0, AutoresetMode::SameStep, &seeds);
-    assert!(matches!(none.err(), Some(Error::NoLanes { .. })));
+    assert!(matches!(none.err(), Some(Error::NoEnvs { .. })));
     let mut envs = VecEnv::new(make_grid, 2, AutoresetMode::Disabled, &seeds).unwrap();
-    let error = envs.reset_lane(2, None).unwrap_err().to_string();
-    assert_eq!(error, "toy/grid-world-v1 has no lane 2: it has 2, counted from 0");
+    let error = envs.reset_env(2, None).unwrap_err().to_string();
+    assert_eq!(error, "toy/grid-world-v1 has no sub-environment 2: it has 2, counted from 0");
 }
 
 #[test]
@@ -220,11 +220,10 @@ fn lanes_play_the_same_on_threads() {
         let pool = pool.build().expect("threads can be started");
         let mut seen = Vec::new();
         for number in 0..200 {
-            let actions: Vec<_> =
-                (0..5).map(|lane| Action::Discrete((number + lane) % 2)).collect();
-            let each = |lane: usize, step: LaneStep<'_>| {
+            let actions: Vec<_> = (0..5).map(|env| Action::Discrete((number + env) % 2)).collect();
+            let each = |env: usize, step: SubEnvStep<'_>| {
                 let ends = (step.terminated, step.truncated, step.episode);
-                seen.push((lane, step.reward, ends, step.final_obs.to_vec()));
+                seen.push((env, step.reward, ends, step.final_obs.to_vec()));
             };
             let stepped = match threads {
                 None => envs.step(&actions, each),
@@ -244,11 +243,11 @@ fn lanes_play_the_same_on_threads() {
 }
 
 #[test]
-fn a_refused_step_on_threads_moves_no_lane() {
+fn a_refused_step_on_threads_moves_no_sub_env() {
     let mut envs = vec_env("classic/cartpole-v1", 2, AutoresetMode::SameStep);
     let before = envs.obs().to_vec();
     let actions = [Action::Discrete(0), Action::Discrete(7)];
-    let refused = envs.step_on_threads(&actions, |_, _| unreachable!("no lane moved"));
+    let refused = envs.step_on_threads(&actions, |_, _| unreachable!("no sub-environment moved"));
     assert!(matches!(refused, Err(Error::ActionOutsideSpace { .. })), "{refused:?}");
     assert_eq!(envs.obs(), before);
     assert!(!envs.are_worth_threads(), "a cart is moved sooner than handed over");

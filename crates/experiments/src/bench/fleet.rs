@@ -11,7 +11,9 @@ use homeostat_lab::{Error, Result};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Policy, Sampling, Workspace};
 use homeostat_sim_faas::{FaasConfig, make_multi_agent, specs};
-use homeostat_simppo::{Contribution, Preset, TaskType, TeamConfig, Training, VirtualAgent};
+use homeostat_simppo::{
+    Contribution, Learners, Preset, TaskType, TeamConfig, Training, VirtualAgent,
+};
 use serde_json::{Map, Value, json};
 
 use super::learn::resident_bytes;
@@ -48,7 +50,7 @@ pub struct FleetFigure {
     pub key: &'static str,
     /// Its value.
     pub value: f64,
-    /// What this project wants of it.
+    /// The goal of this project.
     pub aim: Option<Aim>,
     /// What the dissertation says of its own system, on its own machines.
     pub paper: &'static str,
@@ -114,7 +116,7 @@ impl FleetBench {
         keys
     };
 
-    /// Runs what was asked for; `progress` hears what is being timed.
+    /// Runs what was asked for; `progress` is called with what is being timed.
     pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<FleetReport> {
         let wanted: Vec<&'static str> =
             Self::KEYS.into_iter().filter(|key| self.is_wanted(key)).collect();
@@ -237,9 +239,9 @@ impl Bench<'_> {
         Ok(each(2)? / each(0)?)
     }
 
-    /// The same in a world that takes no time: choosing, coordinating and learning alone.
+    /// The same in an environment that takes no time: choosing, coordinating and learning alone.
     fn growth_without_world(&mut self) -> Result<f64> {
-        (self.progress)("12 and 1000 agents without a world");
+        (self.progress)("12 and 1000 agents without a simulator");
         let each = |agents: usize, episodes: usize| -> Result<f64> {
             let mut team = idle_team(agents, self.kernel)?;
             // The first episode fills what is then reused.
@@ -253,7 +255,7 @@ impl Bench<'_> {
         Ok(each(1000, self.some(10))? / each(12, self.some(800))?)
     }
 
-    /// Decisions per second of one core, in rounds of everybody: what each agent contributes,
+    /// Decisions per second of one core, in rounds of all agents: what each agent contributes,
     /// what each sees of the others, and the answer of each agent's own network.
     fn decisions(&mut self, agents: usize) -> Result<f64> {
         (self.progress)(&format!("decisions of {agents} agents"));
@@ -270,7 +272,7 @@ impl Bench<'_> {
     }
 
     /// Bytes of each agent, as the process grew or as its parts are counted, whichever is more:
-    /// of a team that has learnt, without the world; and of one that only decides, each policy
+    /// of a team that has learnt, without the environment; and of one that only decides, each policy
     /// as loaded from its file, with its part of a round.
     fn weigh(&mut self) -> Result<[f64; 2]> {
         if let Some(weighed) = self.weighed {
@@ -302,11 +304,12 @@ fn preset() -> Preset {
 
 fn team_config(task_types: Vec<TaskType>, kernel: Kernel, total_steps: u64) -> TeamConfig {
     let Preset { method, ppo, .. } = preset();
-    TeamConfig { method, ppo, task_types, kernel, seed: 1, total_steps }
+    let learners = Learners::Coordinated { method, ppo };
+    TeamConfig { learners, task_types, kernel, seed: 1, total_steps }
 }
 
-/// Seconds of training so many agents, world included; what is known of the functions before
-/// (objectives, kinds) is not.
+/// Seconds of training so many agents, environment included; what is known of the functions before
+/// (SLOs, task types) is not.
 fn train(agents: usize, episodes: usize, kernel: Kernel) -> Result<f64> {
     let plan = FaasConfig { functions: agents, ..FaasConfig::default() }.build()?;
     let task_types = plan.task_types()?;
@@ -320,23 +323,23 @@ fn train(agents: usize, episodes: usize, kernel: Kernel) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// A team in a world that takes no time and no memory worth counting.
+/// A team in an environment that takes no time and no memory worth counting.
 fn idle_team(agents: usize, kernel: Kernel) -> Result<Training> {
     let config = FaasConfig::default();
     let env = preset().env;
     let spec = specs(&config).into_iter().find(|spec| spec.id.to_string() == env);
     let spec = spec.expect("the id is one of its own");
     let make = || -> homeostat_simppo::Result<Box<dyn MultiAgentEnv>> {
-        Ok(Box::new(IdleWorld::new(spec.clone(), agents, config.steps)))
+        Ok(Box::new(IdleEnv::new(spec.clone(), agents, config.steps)))
     };
     let team = team_config(Vec::new(), kernel, u64::from(config.steps));
     Ok(Training::new(&team, &make)?)
 }
 
-/// States of Table 4.1 that nobody caused.
-struct IdleWorld {
+/// Random observations of utilisation [Table 4.1], whatever agents do.
+struct IdleEnv {
     spec: EnvSpec,
-    everybody: Vec<AgentId>,
+    all_agents: Vec<AgentId>,
     alive: Vec<AgentId>,
     states: Vec<f32>,
     last: Vec<AgentStep>,
@@ -345,22 +348,22 @@ struct IdleWorld {
     steps: u32,
 }
 
-impl IdleWorld {
+impl IdleEnv {
     fn new(spec: EnvSpec, agents: usize, steps: u32) -> Self {
-        let everybody = (0..agents as u32).map(AgentId::new).collect();
+        let all_agents = (0..agents as u32).map(AgentId::new).collect();
         let rng = Stream::from_seed(1);
         let (alive, states, last) = (Vec::new(), Vec::new(), Vec::new());
-        Self { spec, everybody, alive, states, last, rng, elapsed: 0, steps }
+        Self { spec, all_agents, alive, states, last, rng, elapsed: 0, steps }
     }
 
     fn draw(&mut self) {
-        let Self { states, everybody, rng, .. } = self;
+        let Self { states, all_agents, rng, .. } = self;
         states.clear();
-        states.extend((0..everybody.len() * Features::COUNT).map(|_| rng.uniform() as f32));
+        states.extend((0..all_agents.len() * Features::COUNT).map(|_| rng.uniform() as f32));
     }
 }
 
-impl MultiAgentEnv for IdleWorld {
+impl MultiAgentEnv for IdleEnv {
     fn spec(&self) -> &EnvSpec {
         &self.spec
     }
@@ -370,11 +373,11 @@ impl MultiAgentEnv for IdleWorld {
     }
 
     fn possible_agents(&self) -> Option<&[AgentId]> {
-        Some(&self.everybody)
+        Some(&self.all_agents)
     }
 
     fn reset(&mut self, _: Option<u64>) -> homeostat_env::Result<()> {
-        self.alive.clone_from(&self.everybody);
+        self.alive.clone_from(&self.all_agents);
         self.elapsed = 0;
         self.draw();
         Ok(())
@@ -391,7 +394,7 @@ impl MultiAgentEnv for IdleWorld {
         let truncated = self.elapsed >= self.steps;
         let rows = self.states.chunks_exact(Features::COUNT);
         self.last.clear();
-        self.last.extend(self.everybody.iter().zip(rows).map(|(agent, state)| AgentStep {
+        self.last.extend(self.all_agents.iter().zip(rows).map(|(agent, state)| AgentStep {
             agent: *agent,
             obs: state.to_vec(),
             reward: f64::from(state[0]),
@@ -405,7 +408,7 @@ impl MultiAgentEnv for IdleWorld {
     }
 }
 
-impl Persist for IdleWorld {
+impl Persist for IdleEnv {
     fn save(&self, _: &str, _: &mut Snapshot) {}
 
     fn load(&mut self, _: &str, _: &Snapshot) -> homeostat_core::Result<()> {
@@ -413,7 +416,7 @@ impl Persist for IdleWorld {
     }
 }
 
-/// A round of decisions of everybody.
+/// One decision of every agent.
 struct Round {
     policies: Vec<Policy>,
     states: Vec<[f32; Features::COUNT]>,
@@ -438,7 +441,7 @@ impl Round {
     }
 
     fn play(&mut self) {
-        // Everybody sees something else than in the round before.
+        // Every agent sees something else than in the round before.
         self.states.rotate_left(1);
         let mut all = VirtualAgent::default();
         self.parts.clear();
@@ -499,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_decides_for_everybody() {
+    fn a_round_decides_for_all_agents() {
         let policies = idle_team(5, Kernel::best()).unwrap().policies();
         let policies: Vec<_> = policies.into_iter().map(|(_, policy)| policy).collect();
         let mut round = Round::new(policies, Kernel::best());

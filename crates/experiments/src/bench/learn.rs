@@ -1,4 +1,4 @@
-//! One PPO update for N agents, on work that other stacks can repeat to the bit:
+//! One PPO update for N agents and one pass of a recurrent network, on work that other stacks can repeat to the bit:
 //! every number comes from one counter-based generator.
 
 use std::hint::black_box;
@@ -11,6 +11,8 @@ use homeostat_rl::{
     AdvantageNormalisation, AgentContext, Batch, Learner, Ppo, PpoConfig, for_each_agent,
 };
 use serde::Serialize;
+
+use super::recurrent::{self, RecurrentTiming};
 
 const OBSERVATION: usize = 16;
 const HIDDEN: usize = 64;
@@ -45,6 +47,8 @@ pub struct LearnReport {
     pub infer_us: f64,
     /// One update of all agents, for each minibatch size and number of agents.
     pub updates: Vec<UpdateTiming>,
+    /// One pass of a recurrent network, forward and backward.
+    pub recurrent: RecurrentTiming,
     /// Multiply-adds per second of the update of the largest fleet, in billions,
     /// counting the forward and backward products only.
     pub billion_multiply_adds_per_s: f64,
@@ -70,7 +74,7 @@ pub struct UpdateTiming {
 }
 
 impl LearnBench {
-    /// Runs everything; `progress` hears what is being timed.
+    /// Runs everything; `progress` is called with what is being timed.
     pub fn run(&self, mut progress: impl FnMut(&str)) -> anyhow::Result<LearnReport> {
         progress("one inference");
         let infer_us = self.time_inference()?;
@@ -89,12 +93,15 @@ impl LearnBench {
                 updates.push(timing);
             }
         }
+        progress("a recurrent network");
+        let recurrent = recurrent::time(self.kernel, self.repetitions)?;
         Ok(LearnReport {
             kernel: self.kernel.to_string(),
             threads: rayon::current_num_threads(),
             bytes_per_agent,
             infer_us,
             updates,
+            recurrent,
             billion_multiply_adds_per_s: rate,
             peak_billion_multiply_adds_per_s: self.time_peak(),
         })
@@ -185,7 +192,7 @@ impl LearnReport {
                 .expect("made an object above")
                 .insert(format!("n{}", timing.agents), serde_json::json!(timing.median_ms));
         }
-        let checksums: serde_json::Map<_, _> = self
+        let mut checksums: serde_json::Map<_, _> = self
             .updates
             .iter()
             .map(|timing| {
@@ -194,11 +201,18 @@ impl LearnReport {
                 (format!("mb{}", timing.minibatch), sums)
             })
             .collect();
+        let RecurrentTiming { median_ms, fastest_ms, loss, gradient_abs } = self.recurrent;
+        checksums.insert(
+            "recurrent".to_owned(),
+            serde_json::json!({ "loss": loss, "gradient_abs": gradient_abs }),
+        );
         serde_json::json!({
             "kernel": self.kernel,
             "threads": self.threads,
             "infer_us": self.infer_us,
             "update_ms": by_minibatch,
+            "recurrent_ms": median_ms,
+            "recurrent_fastest_ms": fastest_ms,
             "checksum": checksums,
             "bytes_per_agent": self.bytes_per_agent,
             "billion_multiply_adds_per_s": self.billion_multiply_adds_per_s,
@@ -311,7 +325,7 @@ fn uniform(stream: u64, n: u64, j: u64) -> f32 {
     (z >> 40) as f32 / 16_777_216.0
 }
 
-fn symmetric(stream: u64, n: u64, j: u64) -> f32 {
+pub(super) fn symmetric(stream: u64, n: u64, j: u64) -> f32 {
     uniform(stream, n, j) * 2.0 - 1.0
 }
 
@@ -330,12 +344,12 @@ fn checksums(networks: &[&Network]) -> (f64, f64) {
 }
 
 /// Sorts and takes the middle.
-fn median(times: &mut [f64]) -> f64 {
+pub(super) fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// Memory of this process, where the system tells.
+/// Memory of this process, where the system reports it.
 pub(super) fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let resident = pages.as_deref().and_then(|text| text.split_whitespace().nth(1));

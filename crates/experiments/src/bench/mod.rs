@@ -3,9 +3,13 @@
 mod fleet;
 mod learn;
 mod on_demand;
+mod recurrent;
 mod sim;
+mod spans;
 
 pub use fleet::{FleetBench, FleetFigure, FleetReport};
 pub use learn::{LearnBench, LearnReport, UpdateTiming};
 pub use on_demand::{OnDemandBench, OnDemandReport};
+pub use recurrent::RecurrentTiming;
 pub use sim::{AgentSpeeds, AzureDay, RequestSpeeds, SimBench, SimReport, SrlSpeed};
+pub use spans::{SpanSpeeds, SpansBench, SpansReport};

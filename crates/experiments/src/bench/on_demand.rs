@@ -115,7 +115,7 @@ impl OnDemandBench {
             cold_start_probability: totals.cold_starts as f64 / totals.arrived.max(1) as f64,
             mean_containers: totals.container_s / simulated_s,
             mean_busy: totals.cpu_s / simulated_s,
-            held_up: totals.missed,
+            held_up: totals.slo_violations,
             most_containers: MOST,
         })
     }

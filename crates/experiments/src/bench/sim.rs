@@ -1,4 +1,4 @@
-//! How fast the serverless world runs: bare requests, a day of Azure, agents, and S-RL.
+//! How fast the serverless simulator runs: bare requests, a day of Azure, agents, and S-RL.
 
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ pub struct AzureDay {
     pub peak_mb: f64,
 }
 
-/// Agents in one shared world.
+/// Agents in one shared environment.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentSpeeds {
     /// Of 12 agents together.
@@ -94,7 +94,7 @@ const PLENTY: f64 = 0.2;
 const SHORT: f64 = 0.8;
 
 impl SimBench {
-    /// Runs everything; `progress` hears what is being timed.
+    /// Runs everything; `progress` is called with what is being timed.
     pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<SimReport> {
         progress("reading or generating a day of functions");
         let (scenario, name) = match &self.trace {
@@ -123,9 +123,9 @@ impl SimBench {
         let free = best_of(3, || bare_requests(1, 40, 64.0, 0.5, self.seconds))?;
         progress("requests of a hundred busy containers on eight cores");
         let contended = best_of(3, || bare_requests(12, 9, 8.0, 1.1, self.seconds))?;
-        progress("a shared world of 12 agents");
+        progress("a shared environment of 12 agents");
         let n12 = agent_steps(12, 400)?;
-        progress("a shared world of 110 agents");
+        progress("a shared environment of 110 agents");
         let n110 = agent_steps(110, 60)?;
         progress("300 episodes of S-RL");
         Ok(SimReport {
@@ -265,8 +265,8 @@ fn s_rl() -> Result<SrlSpeed> {
     }
 }
 
-/// The largest size this process ever had, where the system tells.
-fn peak_megabytes() -> f64 {
+/// The largest size this process ever had, where the system reports it.
+pub(super) fn peak_megabytes() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());

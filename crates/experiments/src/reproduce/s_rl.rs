@@ -121,8 +121,8 @@ pub struct Joint {
 pub struct PolicyFigures {
     /// Its name.
     pub policy: String,
-    /// Percent of requests beyond the objective.
-    pub miss_pct: Spread,
+    /// Fraction of requests that violated the SLO.
+    pub slo_violation_ratio: Spread,
     /// p99 over the objective, geometric mean of functions.
     pub p99_over_slo: Spread,
     /// Mean SLO preservation.
@@ -179,7 +179,7 @@ struct Look {
 }
 
 impl SrlStudy {
-    /// Runs everything; `progress` hears what is being done.
+    /// Runs everything; `progress` is called with what is being done.
     pub fn run(&self, progress: &mut dyn FnMut(&str)) -> Result<SrlResult> {
         let mut result = SrlResult {
             seeds: self.seeds.clone(),
@@ -191,7 +191,7 @@ impl SrlStudy {
         for reward in &self.rewards {
             progress(&format!("reward {}: training 12 agents, each alone", reward.name()));
             let alone = self.train("faas/function-v2", *reward, None)?;
-            progress(&format!("reward {}: playing alone", reward.name()));
+            progress(&format!("reward {}: simulating alone", reward.name()));
             let (isolated, own) = self.isolated(*reward, &alone)?;
             for cores in &self.cores {
                 let percent = 100.0 * self.plan(*reward, Some(*cores))?.mean_load();
@@ -412,7 +412,7 @@ fn figures_of(policy: &str, outcomes: &[Vec<SimulationOutcome>]) -> PolicyFigure
     };
     PolicyFigures {
         policy: policy.to_owned(),
-        miss_pct: spread(|figures| figures.miss_pct),
+        slo_violation_ratio: spread(|figures| figures.slo_violation_ratio),
         p99_over_slo: spread(|figures| figures.p99_over_slo),
         preservation: spread(|figures| figures.preservation),
         cpu_utilisation: spread(|figures| figures.cpu_utilisation),

@@ -28,8 +28,8 @@ fn the_study_of_one_agent_for_each_function_runs_and_repeats_itself() {
         "doing nothing and chance stand in every table"
     );
     for figures in result.isolated[0].policies.iter().chain(&result.together[0].policies) {
-        assert!((0.0..=100.0).contains(&figures.miss_pct.mean), "{figures:?}");
-        assert!(figures.miss_pct.interval.is_some(), "{figures:?}");
+        assert!((0.0..=1.0).contains(&figures.slo_violation_ratio.mean), "{figures:?}");
+        assert!(figures.slo_violation_ratio.interval.is_some(), "{figures:?}");
     }
     assert!((75.0..77.0).contains(&result.together[0].load_pct));
     let text = |result| serde_json::to_string(result).unwrap();

@@ -26,7 +26,7 @@ pub struct RunConfig {
     pub env_factory: EnvFactory,
     /// Root of all randomness.
     pub seed: u64,
-    /// Independent learners; in a shared world those that it begins with.
+    /// Independent learners; in a shared environment those that it begins with.
     pub agents: u32,
     /// Steps of each agent.
     pub steps: u64,
@@ -42,7 +42,7 @@ pub struct RunConfig {
     pub algorithm: AlgorithmConfig,
     /// How agents learn as a team, if they do.
     pub team: Option<TeamMethod>,
-    /// The same as text, for the run folder.
+    /// The same as text, for the run directory.
     pub toml: String,
     /// The settings that make this run and no other: all but budget, rhythm and threads.
     pub identity: BTreeMap<String, String>,
@@ -54,7 +54,7 @@ impl RunConfig {
         self.team.as_ref().map_or(self.algorithm.algorithm().name(), |team| team.name)
     }
 
-    /// What its folder is called unless somebody says otherwise: `ppo-cartpole-v1-seed7`.
+    /// The default name of its directory: `ppo-cartpole-v1-seed7`.
     pub fn run_name(&self) -> String {
         let env = self.env.split_once('/').map_or(self.env.as_str(), |(_, name)| name);
         format!("{}-{env}-seed{}", self.algorithm_name(), self.seed)

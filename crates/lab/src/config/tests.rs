@@ -270,7 +270,7 @@ fn every_renamed_key_names_a_setting() {
     }
 }
 
-/// A simulator of somebody else's, with one setting.
+/// A simulator outside this project, with one setting.
 struct Dice;
 
 impl Simulator for Dice {

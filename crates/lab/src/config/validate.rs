@@ -193,7 +193,7 @@ impl Settings {
     }
 }
 
-/// How many copies of a world are played at once, and the setting that says so.
+/// How many copies of an environment are stepped together, and the setting that says so.
 struct Copies {
     key: String,
     count: usize,

@@ -1,5 +1,4 @@
-//! Readers of published traces, over anything that can be read. They stream: a row at a
-//! time, whatever the size of the file.
+//! Streaming readers of published traces, over any `Read`: one row at a time.
 
 mod azure_2019;
 mod azure_2021;

@@ -1,5 +1,5 @@
-//! Populations of functions without a trace: a model of how functions are called, drawn from
-//! and fitted to traces, and the figures by which a made trace and a real one are compared.
+//! A model of function populations: it is fitted to traces and sampled, and its samples are
+//! compared with real traces by summary statistics.
 
 mod azure_2019;
 mod figures;

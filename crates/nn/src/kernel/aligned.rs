@@ -22,8 +22,8 @@ impl AlignedBuffer {
         Self { lines: vec![Line([0.0; LINE]); len.div_ceil(LINE)], len }
     }
 
-    /// At least `len` floats; grows if need be, and never shrinks, so that a
-    /// buffer that has once been large enough allocates no more.
+    /// At least `len` floats. The buffer grows if needed and never shrinks, so that it allocates
+    /// only for a length beyond any before.
     pub fn at_least(&mut self, len: usize) -> &mut [f32] {
         if self.len < len {
             self.lines.resize(len.div_ceil(LINE), Line([0.0; LINE]));

@@ -259,8 +259,8 @@ pub(super) unsafe fn dots_activate<V: Lanes>(
                 }
                 *y = sum.sum() + bias;
             }
-            // Not for nothing: reading back as a vector what was just written number by
-            // number makes the processor wait.
+            // Reading back as a vector what was just written number by number stalls the
+            // processor.
             if !matches!(activation, Activation::Identity) {
                 let value = activate(activation, V::load_first(outputs, y.as_ptr()));
                 value.store_first(outputs, y.as_mut_ptr());

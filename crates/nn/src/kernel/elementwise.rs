@@ -51,7 +51,7 @@ pub(super) unsafe fn derivative<V: Lanes>(activation: Activation, h: V, d: V) ->
 /// Rational approximation of degree 13 over 6, within a few units in the last
 /// place on the clamped range; beyond it tanh is one to float precision.
 #[inline(always)]
-unsafe fn tanh<V: Lanes>(x: V) -> V {
+pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
     const LIMIT: f32 = 7.905_311;
     const NUMERATOR: [f32; 7] = [
         -2.760_768_5e-16,
@@ -76,6 +76,16 @@ unsafe fn tanh<V: Lanes>(x: V) -> V {
             sum
         };
         x.mul(polynomial(&NUMERATOR)).div(polynomial(&DENOMINATOR))
+    }
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+pub(super) unsafe fn logistic<V: Lanes>(x: V) -> V {
+    // SAFETY: the instruction set is the caller's.
+    unsafe {
+        let half = V::splat(0.5);
+        tanh(x.mul(half)).mul_add(half, half)
     }
 }
 

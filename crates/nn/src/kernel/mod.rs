@@ -14,9 +14,11 @@
 )]
 
 mod aligned;
+mod cell;
 mod dense;
 mod elementwise;
 mod lanes;
+mod packed;
 mod peak;
 mod softmax;
 
@@ -90,8 +92,9 @@ impl fmt::Display for Kernel {
 }
 
 /// Compiles one generic loop for each instruction set and picks one at run time.
-/// `[rows, columns]` is the register tile: how many rows and how many vectors of
-/// sixteen columns are accumulated at once without spilling.
+/// The numbers are register tiles: how many rows and how many vectors of sixteen
+/// columns are accumulated at once without spilling, of a plain matrix (`tiled`) and
+/// of a packed one (`paneled`).
 macro_rules! compiled_for_each_kernel {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? = $path:path $(,$tiles:ident)?) => {
         $(#[$doc])*
@@ -101,13 +104,13 @@ macro_rules! compiled_for_each_kernel {
             #[target_feature(enable = "avx512f")]
             fn avx512($($arg: $type),*) $(-> $out)? {
                 // SAFETY: this function has the instruction set the lanes need.
-                unsafe { compiled_for_each_kernel!(@call $path, Avx512, 5, 4, ($($arg),*) $(,$tiles)?) }
+                unsafe { compiled_for_each_kernel!(@call $path, Avx512, [5, 4], [12, 2], ($($arg),*) $(,$tiles)?) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             fn avx2($($arg: $type),*) $(-> $out)? {
                 // SAFETY: this function has the instruction set the lanes need.
-                unsafe { compiled_for_each_kernel!(@call $path, Avx2, 5, 1, ($($arg),*) $(,$tiles)?) }
+                unsafe { compiled_for_each_kernel!(@call $path, Avx2, [5, 1], [6, 1], ($($arg),*) $(,$tiles)?) }
             }
             match self.0 {
                 // SAFETY: `Kernel::available` makes this kernel only where it was detected.
@@ -117,15 +120,19 @@ macro_rules! compiled_for_each_kernel {
                 #[cfg(target_arch = "x86_64")]
                 InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: plain arrays need no instruction set.
-                InstructionSet::Portable => unsafe { compiled_for_each_kernel!(@call $path, Portable, 2, 1, ($($arg),*) $(,$tiles)?) },
+                InstructionSet::Portable => unsafe { compiled_for_each_kernel!(@call $path, Portable, [2, 1], [4, 1], ($($arg),*) $(,$tiles)?) },
             }
         }
     };
-    (@call $path:path, $lanes:ty, $rows:literal, $columns:literal, ($($arg:ident),*), tiled) => {{
+    (@call $path:path, $lanes:ty, [$r:literal, $c:literal], $panel:tt, ($($arg:ident),*), tiled) => {{
         use $path as generic;
-        generic::<$lanes, $rows, $columns>($($arg),*)
+        generic::<$lanes, $r, $c>($($arg),*)
     }};
-    (@call $path:path, $lanes:ty, $rows:literal, $columns:literal, ($($arg:ident),*)) => {{
+    (@call $path:path, $lanes:ty, $tile:tt, [$r:literal, $c:literal], ($($arg:ident),*), paneled) => {{
+        use $path as generic;
+        generic::<$lanes, $r, $c>($($arg),*)
+    }};
+    (@call $path:path, $lanes:ty, $tile:tt, $panel:tt, ($($arg:ident),*)) => {{
         use $path as generic;
         generic::<$lanes>($($arg),*)
     }};
@@ -133,12 +140,12 @@ macro_rules! compiled_for_each_kernel {
 
 impl Kernel {
     compiled_for_each_kernel! {
-        /// Multiply-adds on registers alone; answers how many.
+        /// Multiply-adds on registers alone; returns how many.
         multiply_add_rounds(rounds: u64) -> u64 = peak::multiply_add, tiled
     }
 
     /// Multiplies and adds on registers alone, for benchmarks: `rounds` rounds of as
-    /// many independent operations as a dense layer keeps in flight. Answers how many
+    /// many independent operations as a dense layer keeps in flight. Returns how many
     /// multiply-adds that was.
     pub fn multiply_add_flat_out(self, rounds: u64) -> u64 {
         self.multiply_add_rounds(rounds)
@@ -183,7 +190,7 @@ impl Kernel {
             = softmax::log_softmax
     }
     compiled_for_each_kernel! {
-        /// One optimiser step; answers whether every gradient was finite.
+        /// One optimiser step; returns whether every gradient was finite.
         adam(step: &AdamStep, grads: &[f32], params: &mut [f32], mean: &mut [f32], square: &mut [f32]) -> bool
             = elementwise::adam
     }
@@ -196,6 +203,38 @@ impl Kernel {
         blend(rate: f32, source: &[f32], target: &mut [f32]) = elementwise::blend
     }
 }
+
+impl Kernel {
+    compiled_for_each_kernel! {
+        /// `y (+)= x w` for a packed matrix; rows of `y` are `y_stride` apart.
+        multiply_packed(product: PackedProduct<'_>, y: &mut [f32], y_stride: usize)
+            = packed::multiply_packed, paneled
+    }
+    compiled_for_each_kernel! {
+        /// Packs `depth` rows of `columns` numbers, `stride` apart.
+        pack(matrix: &[f32], stride: usize, depth: usize, columns: usize, packed: &mut [f32])
+            = packed::pack
+    }
+    compiled_for_each_kernel! {
+        /// Gates of a GRU from their sums, in place, and the new hidden state.
+        gru(hidden: usize, gates: &mut [f32], previous: &[f32], h: &mut [f32]) = cell::gru
+    }
+    compiled_for_each_kernel! {
+        /// Gradient of [`Kernel::gru`].
+        gru_backward(hidden: usize, gates: &[f32], previous: &[f32], d_h: &mut [f32], d_sums: &mut [f32])
+            = cell::gru_backward
+    }
+    compiled_for_each_kernel! {
+        /// `values = tanh(values)`.
+        tanh_in_place(values: &mut [f32]) = cell::tanh_in_place
+    }
+    compiled_for_each_kernel! {
+        /// `sums += row` for every row of `a`.
+        add_rows(a: &[f32], sums: &mut [f32]) = cell::add_rows
+    }
+}
+
+pub(crate) use packed::{PackedProduct, Start, packed_len};
 
 pub(crate) use dense::{Gradient as GradientOperands, Product as ProductOperands};
 

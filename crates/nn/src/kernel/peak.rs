@@ -1,9 +1,9 @@
-//! How fast the machine multiplies and adds when nothing else holds it back.
+//! The peak rate of multiply-adds, for benchmarks.
 
 use super::lanes::{LANES, Lanes};
 
 /// Runs `rounds` rounds of `R * C` independent multiply-adds on registers alone, and
-/// answers how many single ones that was.
+/// returns how many single ones that was.
 #[inline(always)]
 pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(rounds: u64) -> u64 {
     // SAFETY: the instruction set is the caller's; nothing is loaded or stored.
@@ -16,7 +16,7 @@ pub(super) unsafe fn multiply_add<V: Lanes, const R: usize, const C: usize>(roun
                 *sum = sum.mul_add(factor, addend);
             }
         }
-        // Somebody must want the sum, or the compiler leaves all of it out.
+        // The sum must be used, or the compiler removes the loop.
         let total = sums.as_flattened().iter().fold(V::splat(0.0), |total, sum| total.add(*sum));
         std::hint::black_box(total.sum());
     }

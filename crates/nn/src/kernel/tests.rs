@@ -130,6 +130,44 @@ proptest! {
     }
 
     #[test]
+    fn products_with_packed_matrices(
+        rows in 1usize..30, depth in prop_oneof![1usize..40, 250usize..270], columns in 1usize..80,
+        gaps in (0usize..4, 0usize..4), seed in any::<u64>(),
+    ) {
+        let (stride, y_stride) = (depth + gaps.0, columns + gaps.1);
+        let (x, bias) = (numbers(rows * stride, seed), numbers(columns, seed ^ 5));
+        // Small weights, so that rounding stays small where long sums cancel.
+        let w: Vec<f32> = numbers(depth * y_stride, !seed).iter().map(|w| w / 16.0).collect();
+        let before = numbers(rows * y_stride, seed ^ 6);
+        for start in [Start::Zero, Start::Bias(&bias), Start::Result] {
+            let mut expect: Vec<f64> = before.iter().copied().map(f64::from).collect();
+            for row in 0..rows {
+                for column in 0..columns {
+                    let cell = &mut expect[row * y_stride + column];
+                    let from = match start {
+                        Start::Zero => 0.0,
+                        Start::Bias(bias) => f64::from(bias[column]),
+                        Start::Result => *cell,
+                    };
+                    let products = (0..depth).map(|k| {
+                        f64::from(x[row * stride + k]) * f64::from(w[k * y_stride + column])
+                    });
+                    *cell = from + products.sum::<f64>();
+                }
+            }
+            check(&expect, |kernel| {
+                let mut packed = vec![f32::NAN; packed_len(depth, columns)];
+                kernel.pack(&w, y_stride, depth, columns, &mut packed);
+                let mut y = before.clone();
+                let product =
+                    PackedProduct { x: &x, stride, rows, depth, packed: &packed, columns, start };
+                kernel.multiply_packed(product, &mut y, y_stride);
+                y
+            });
+        }
+    }
+
+    #[test]
     fn softmax_of_each_group(rows in 1usize..6, left in 1usize..20, right in 1usize..20, scale in 0.1f32..30.0, seed in any::<u64>()) {
         let width = left + right;
         let logits: Vec<f32> = numbers(rows * width, seed).iter().map(|x| x * scale).collect();

@@ -23,7 +23,7 @@ const STEP: f64 = 1e-5;
 const KINK_MARGIN: f64 = 1e-3;
 
 /// The slope of `function` at `point` along each coordinate, by central differences.
-fn slopes(point: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+pub(crate) fn slopes(point: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut moved = point.to_vec();
     let mut slopes = Vec::new();
     for (index, centre) in point.iter().enumerate() {
@@ -37,7 +37,7 @@ fn slopes(point: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     slopes
 }
 
-fn weighted_sum(weights: &[f32], values: &[f64]) -> f64 {
+pub(crate) fn weighted_sum(weights: &[f32], values: &[f64]) -> f64 {
     weights.iter().zip(values).map(|(weight, value)| f64::from(*weight) * value).sum()
 }
 

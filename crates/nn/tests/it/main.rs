@@ -8,5 +8,6 @@ mod examples;
 mod finite_differences;
 mod no_allocation;
 mod pytorch;
+mod recurrent;
 mod reference;
 mod sampling;

@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-fn allocations_during(work: impl FnOnce()) -> usize {
+pub(crate) fn allocations_during(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before

@@ -20,7 +20,7 @@ struct Fixture<Case> {
     cases: Vec<Case>,
 }
 
-fn cases<Case: DeserializeOwned>(json: &str) -> Vec<Case> {
+pub(crate) fn cases<Case: DeserializeOwned>(json: &str) -> Vec<Case> {
     let fixture: Fixture<Case> = serde_json::from_str(json).expect("the script wrote this file");
     assert_eq!(fixture.torch, "2.15.0", "all fixtures come from one version");
     assert!(!fixture.cases.is_empty(), "a fixture without cases proves nothing");

@@ -1,13 +1,13 @@
 //! Recommendations for workloads: as a table, as JSON, and as patches for a repository.
 
+use homeostat_autoscaler::api::{cpu_quantity, memory_quantity};
+use homeostat_autoscaler::history::{Advice, ContainerAdvice, Known};
+use homeostat_autoscaler::update::resources;
+use homeostat_autoscaler::workload::{HpaBounds, Workload};
 use homeostat_core::{Bytes, Millicores, SimDuration};
 use serde_json::{Value, json};
 
 use super::format::{plain, table};
-use crate::api::{cpu_quantity, memory_quantity};
-use crate::cluster::{HpaBounds, Workload};
-use crate::history::{Advice, ContainerAdvice, Known};
-use crate::update::resources;
 
 /// A workload and its recommendation.
 #[derive(Debug, Clone)]
@@ -259,8 +259,8 @@ fn alternatives(advice: &Advice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ScaleTargetRef;
-    use crate::cluster::{ContainerRecord, read_selector};
+    use homeostat_autoscaler::api::ScaleTargetRef;
+    use homeostat_autoscaler::workload::{ContainerRecord, read_selector};
 
     /// Control characters, YAML syntax and line breaks.
     const NASTY: &str = "a\u{1b}[2J\u{9b}31m\u{202e}\n- kind: \"Secret\" # 'x': {y}\u{2028}\r";

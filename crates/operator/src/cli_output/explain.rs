@@ -1,14 +1,14 @@
 //! `explain` and `history` as text.
 
+use homeostat_autoscaler::api::{
+    Alternatives, DecisionRecord, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
+    PodAllocation, ResourceAmounts,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::format::{age, plain, table};
-use crate::api::{
-    Alternatives, DecisionRecord, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
-    PodAllocation, ResourceAmounts,
-};
 
 /// Explains an object: the recommendation and its reasons, what Kubernetes' own autoscalers would do,
 /// the measured metrics with their age, and the conditions.
@@ -103,7 +103,7 @@ fn reasons(status: &MultidimPodAutoscalerStatus, now: Timestamp) -> String {
     }
     if decision.proposed != decision.applied {
         text.push_str(&format!(
-            "  It proposed {}; the guardrails limited it to {}.\n",
+            "  It proposed {}; the guards limited it to {}.\n",
             allocation(&decision.proposed),
             allocation(&decision.applied)
         ));

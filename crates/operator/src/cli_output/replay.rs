@@ -1,13 +1,13 @@
 //! The result of a replay as text and JSON.
 
+use homeostat_autoscaler::api::{Plan, cpu_quantity, memory_quantity};
+use homeostat_autoscaler::history::{Change, Replay, Substituted, Tally, WorkloadHistory};
+use homeostat_autoscaler::workload::Workload;
 use homeostat_core::{Bytes, Millicores, SimTime};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::format::{plain, table};
-use crate::api::{Plan, cpu_quantity, memory_quantity};
-use crate::cluster::Workload;
-use crate::history::{Change, Recording, Replay, Tally, played_recommender};
 
 /// The limits of the method, in every output.
 pub const OPEN_LOOP: &str = "Open loop: the recorded CPU work is divided among the pods that there \
@@ -19,12 +19,12 @@ requests show the risk.";
 /// A replay as text, with the last `changes` changes.
 pub fn replay_text(
     workload: &Workload,
-    plan: &Plan,
-    recording: &Recording,
+    history: &WorkloadHistory,
     replay: &Replay,
     changes: usize,
 ) -> String {
-    let time = |sample: Option<&crate::history::Sample>| {
+    let WorkloadHistory { plan, recording, .. } = history;
+    let time = |sample: Option<&homeostat_autoscaler::history::Sample>| {
         sample.map_or_else(|| "-".to_owned(), |sample| timestamp(sample.at))
     };
     let mut text = format!(
@@ -43,6 +43,13 @@ pub fn replay_text(
     }
     if replay.gaps > 0 {
         text.push_str(&format!("{} samples without data are left out.\n", replay.gaps));
+    }
+    if let Some(Substituted { samples, why }) = &replay.substituted {
+        text.push_str(&format!(
+            "In {samples} of {} samples the policy could not recommend: {}.\n",
+            replay.ours.samples,
+            plain(why)
+        ));
     }
     text.push_str(&changes_text(&replay.changes, changes));
     text
@@ -70,7 +77,7 @@ fn totals(plan: &Plan, replay: &Replay) -> String {
         _ => format!("{count} ({:.1}%), worst +{:.0}%", part(count, tally), worst * 100.0),
     };
     let mut header = vec![String::new()];
-    let who = ["HAPPENED", &played_recommender(plan).to_uppercase(), "HPA ALONE", "VPA ALONE"];
+    let who = ["HAPPENED", &replay.recommender.to_uppercase(), "HPA ALONE", "VPA ALONE"];
     header.extend(who.map(str::to_owned));
     let mut rows = vec![
         header,
@@ -128,12 +135,8 @@ fn changes_text(changes: &[Change], max: usize) -> String {
 }
 
 /// JSON for programs, with every change.
-pub fn replay_json(
-    workload: &Workload,
-    plan: &Plan,
-    recording: &Recording,
-    replay: &Replay,
-) -> Value {
+pub fn replay_json(workload: &Workload, history: &WorkloadHistory, replay: &Replay) -> Value {
+    let recording = &history.recording;
     let allocation = |(replicas, cpu, memory): (u32, Millicores, Bytes)| {
         json!({
             "replicas": replicas,
@@ -154,13 +157,17 @@ pub fn replay_json(
         "namespace": workload.namespace,
         "kind": workload.target.kind,
         "name": workload.target.name,
-        "recommender": played_recommender(plan),
+        "recommender": replay.recommender,
+        "policy": history.policy.as_ref().map(|policy| &policy.version),
         "from": recording.samples.first().map(|sample| timestamp(sample.at)),
         "to": recording.samples.last().map(|sample| timestamp(sample.at)),
         "step_s": recording.step.seconds(),
         "open_loop": OPEN_LOOP,
         "assumed": recording.assumed,
         "gaps": replay.gaps,
+        "substituted": replay.substituted.as_ref().map(|substituted| {
+            json!({ "samples": substituted.samples, "why": substituted.why })
+        }),
         "used_core_hours": replay.used_core_hours,
         "recorded": tally_json(&replay.recorded),
         "ours": tally_json(&replay.ours),

@@ -37,7 +37,7 @@ impl Capabilities {
             resizes_pods: core.resources.iter().any(|resource| resource.name == "pods/resize"),
             has_pod_metrics: has_group("metrics.k8s.io"),
             autoscaling: newest,
-            has_definition: has_group(crate::api::GROUP),
+            has_definition: has_group(homeostat_autoscaler::api::GROUP),
             has_vpa: has_group("autoscaling.k8s.io"),
         })
     }

@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
+use homeostat_autoscaler::workload::{PodRecord, record, selects};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Selector;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
-
-use super::pods::{PodRecord, record};
-use super::selector::selects;
 
 /// A cache of pods that a watch fills.
 pub struct PodCache {
@@ -92,7 +90,7 @@ fn take(namespaces: &mut Namespaces, pod: &Pod) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::read_selector;
+    use homeostat_autoscaler::workload::read_selector;
     use serde_json::json;
 
     fn pod(namespace: &str, name: &str, app: &str, phase: &str) -> Pod {

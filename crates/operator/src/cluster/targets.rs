@@ -3,25 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use homeostat_autoscaler::api::ScaleTargetRef;
+use homeostat_autoscaler::workload::Scaled;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-
-use crate::api::ScaleTargetRef;
 
 const NOT_POISONED: &str = "no code panics while it holds this lock";
 
 /// Attempts to write the scale against conflicting writes of other clients.
 const ATTEMPTS: usize = 5;
-
-/// The scale subresource of a workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scaled {
-    /// Replicas in its spec.
-    pub replicas: u32,
-    /// Label selector of its pods.
-    pub selector: String,
-}
 
 /// A change of the number of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use homeostat_operator::api::definitions;
+use homeostat_operator::install::definitions;
 
 pub(super) fn run() -> anyhow::Result<()> {
     std::io::stdout().lock().write_all(definitions().as_bytes())?;

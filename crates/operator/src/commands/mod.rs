@@ -15,7 +15,7 @@ use std::error::Error;
 
 use anyhow::Context;
 use clap::Subcommand;
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

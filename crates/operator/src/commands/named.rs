@@ -1,13 +1,11 @@
 //! Finds the workload or object of a command line argument.
 
 use anyhow::{Context, bail};
-use homeostat_operator::api::{Plan, ScaleTargetRef};
+use homeostat_autoscaler::api::{Plan, ScaleTargetRef};
+use homeostat_autoscaler::history::WorkloadSpec;
+use homeostat_autoscaler::workload::{HpaBounds, Workload, pods_of_workload, read_selector};
 use homeostat_operator::cli_output::{KnownHpa, nearest, plain};
-use homeostat_operator::cluster::{
-    HpaBounds, Targets, Workload, horizontal_autoscalers, pods, pods_of_workload, read_selector,
-    workloads,
-};
-use homeostat_operator::history::WorkloadSpec;
+use homeostat_operator::cluster::{Targets, horizontal_autoscalers, pods, workloads};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use homeostat_autoscaler::api::duration;
 use homeostat_core::SimDuration;
-use homeostat_operator::api::duration;
 use homeostat_operator::history::Queries;
 use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 

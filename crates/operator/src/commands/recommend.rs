@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use homeostat_autoscaler::history::{Recording, Sample, advise};
+use homeostat_autoscaler::measure::{PodUse, Source};
+use homeostat_autoscaler::recommend::PodInputs;
+use homeostat_autoscaler::workload::{PodRecord, pods_of_workload};
 use homeostat_core::SimDuration;
 use homeostat_operator::cli_output::{Advised, advice_json, advice_patches, advice_table, json};
-use homeostat_operator::cluster::{PodRecord, pods_of_workload};
 use homeostat_operator::controllers::now;
-use homeostat_operator::history::{Past, Queries, Recording, Sample, advise, fetch};
-use homeostat_operator::measure::{PodUse, Prometheus, Source, pod_metrics};
-use homeostat_operator::recommend::PodInputs;
+use homeostat_operator::history::{Past, Queries, fetch};
+use homeostat_operator::measure::{Prometheus, pod_metrics};
 
 use super::named::{Cluster, Named};
 use super::progress::Progress;
@@ -144,7 +146,7 @@ async fn advise_one(
     sources: &Sources<'_>,
     named: &Named,
     pods: &[PodRecord],
-) -> anyhow::Result<Result<homeostat_operator::history::Advice, String>> {
+) -> anyhow::Result<Result<homeostat_autoscaler::history::Advice, String>> {
     use homeostat_operator::history::FetchError;
     let workload = &named.workload;
     if workload.replicas == 0 {
@@ -177,6 +179,6 @@ fn one_sample(namespace: &str, pods: &[PodRecord], metrics: &[PodUse]) -> Record
         PodInputs::measured(pod, used)
     };
     let pods = pods.iter().map(pod).collect();
-    let sample = Sample { at: now(), pods, objective: None, queries: Vec::new() };
+    let sample = Sample { at: now(), pods, objective: None, queries: Vec::new(), load: Vec::new() };
     Recording { step: SimDuration::from_secs(15), samples: vec![sample], assumed: Vec::new() }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use homeostat_autoscaler::measure::TrustConfig;
 use homeostat_core::SimDuration;
 use homeostat_operator::controllers::Options;
 use homeostat_operator::learn::LearnerPort;
 use homeostat_operator::lease::{LeaseConfig, lease_name};
-use homeostat_operator::measure::TrustConfig;
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
 use homeostat_operator::supervisor::Fault;

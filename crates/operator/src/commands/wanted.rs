@@ -1,8 +1,8 @@
 //! Options for the SLO and bounds of a workload without an object.
 
 use clap::Args;
-use homeostat_operator::api::{cores, memory_bytes};
-use homeostat_operator::history::{BoundsSpec, SloSpec, WorkloadSpec};
+use homeostat_autoscaler::api::{LoadMetrics, cores, memory_bytes};
+use homeostat_autoscaler::history::{BoundsSpec, SloSpec, WorkloadSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// SLO and bounds.
@@ -28,6 +28,17 @@ pub(crate) struct WantedArguments {
     /// Prometheus query that returns the requests answered per second, as one number.
     #[arg(long, value_name = "QUERY", requires = "throughput")]
     throughput_query: Option<String>,
+    /// Prometheus query that returns the requests that arrive per second, as one number, for policy
+    /// files that read the load.
+    #[arg(long, value_name = "QUERY")]
+    request_rate_query: Option<String>,
+    /// Prometheus query that returns the mean latency in seconds, as one number: requests in flight
+    /// are the request rate times this.
+    #[arg(long, value_name = "QUERY", conflicts_with = "requests_in_flight_query")]
+    mean_latency_query: Option<String>,
+    /// Prometheus query that returns the requests in flight, as one number.
+    #[arg(long, value_name = "QUERY")]
+    requests_in_flight_query: Option<String>,
     /// Target of the CPU utilisation in percent of the requests, as in HPA. By default 70, or
     /// learnt from the SLO if there is one.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -74,7 +85,18 @@ impl WantedArguments {
                 max_memory: self.max_memory.clone(),
             },
             cpu_target: self.cpu_target,
+            load: self.load(),
         }
+    }
+
+    fn load(&self) -> Option<LoadMetrics> {
+        let load = LoadMetrics {
+            request_rate_query: self.request_rate_query.clone(),
+            mean_latency_query: self.mean_latency_query.clone(),
+            requests_in_flight_query: self.requests_in_flight_query.clone(),
+            service_time: None,
+        };
+        (load != LoadMetrics::default()).then_some(load)
     }
 }
 

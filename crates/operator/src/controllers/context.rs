@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use homeostat_autoscaler::api::{
+    GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
+};
+use homeostat_autoscaler::measure::TrustConfig;
 use homeostat_core::SimTime;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -15,11 +19,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::countdown::without_times;
 use super::watch::Guarded;
-use crate::api::{GROUP_VERSION, MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use crate::cluster::{Capabilities, PodCache, Targets};
 use crate::learn::Learners;
 use crate::lease::Leadership;
-use crate::measure::{Prometheus, TrustConfig};
+use crate::measure::Prometheus;
 use crate::telemetry::Telemetry;
 use crate::webhook::CurrentCertificate;
 

@@ -1,7 +1,7 @@
 //! Comparison of messages that contain remaining seconds, ages and latencies. A message in which
 //! only these differ is not a change: otherwise the controllers would trigger each other for ever.
 
-use crate::api::Acting;
+use homeostat_autoscaler::api::Acting;
 
 /// The words of a text without times such as `300s`, `46ms` and `5 s`. Numbers of pods and sizes
 /// stay: they are decisions.

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use homeostat_autoscaler::api::{Goal, Plan};
+use homeostat_autoscaler::measure::{PodUse, Problem, Reading, Source};
+use homeostat_autoscaler::recommend::{Inputs, LoadInputs, PodInputs};
 use homeostat_core::{SimDuration, SimTime};
+use homeostat_decide::TeamState;
 
 use super::context::Context;
 use super::resolved_target::ResolvedTarget;
-use crate::api::{Goal, Plan};
-use crate::measure::{PodUse, Problem, Reading, Source, pod_metrics};
-use crate::recommend::{Inputs, PodInputs};
+use crate::measure::pod_metrics;
 
 /// Usage of pods from the metrics API, or why it could not be read.
 #[derive(Debug, Default)]
@@ -57,6 +59,8 @@ pub(super) struct Measurements<'a> {
     pub(super) target: &'a ResolvedTarget,
     pub(super) usage: &'a Usage,
     pub(super) answers: Answers,
+    /// The other members of its team.
+    pub(super) team: Option<TeamState>,
     /// New out-of-memory kills, by container name.
     pub(super) oom_kills: BTreeMap<String, u32>,
     pub(super) now: SimTime,
@@ -78,6 +82,8 @@ impl Measurements<'_> {
             use_problem: self.usage.problem.clone(),
             objective: self.answers.objective,
             queries: self.answers.queries,
+            load: self.answers.load,
+            team: self.team,
         }
     }
 }
@@ -87,6 +93,7 @@ impl Measurements<'_> {
 pub(super) struct Answers {
     objective: Option<Result<Reading, Problem>>,
     queries: Vec<Result<Reading, Problem>>,
+    load: LoadInputs,
 }
 
 /// Sends all queries of a plan concurrently.
@@ -94,11 +101,13 @@ pub(super) async fn ask_all(ctx: &Context, plan: &Plan) -> Answers {
     let goal = plan.goal.as_ref().map(|goal| match goal {
         Goal::Latency { query, .. } | Goal::Throughput { query, .. } => query.as_str(),
     });
-    let queries = goal.into_iter().chain(plan.query_metrics.iter().map(|(query, _)| &query[..]));
+    let queries = plan.query_metrics.iter().map(|(query, _)| &query[..]);
+    let queries = goal.into_iter().chain(queries).chain(plan.load.queries());
     let answers = queries.map(|query| ask_one(ctx, query));
-    let mut answers = futures::future::join_all(answers).await;
-    let objective = goal.is_some().then(|| answers.remove(0));
-    Answers { objective, queries: answers }
+    let mut answers = futures::future::join_all(answers).await.into_iter();
+    let objective = goal.and_then(|_| answers.next());
+    let queries = answers.by_ref().take(plan.query_metrics.len()).collect();
+    Answers { objective, queries, load: LoadInputs::of_answers(&plan.load, answers) }
 }
 
 /// Sends one query, when a permit is free.

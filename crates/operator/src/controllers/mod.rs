@@ -6,9 +6,7 @@
 mod context;
 mod countdown;
 mod measurements;
-mod oom_kills;
 mod recommender;
-mod report;
 mod resolved_target;
 mod slo_watcher;
 mod updater;

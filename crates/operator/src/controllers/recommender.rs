@@ -1,48 +1,42 @@
 //! The recommender: reconciles every object at an interval, and single ones when they change.
 
+mod checkpoints;
+mod publish;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures::{StreamExt, stream};
+use homeostat_autoscaler::api::{
+    ConditionReason, LearnerActions, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
+    Plan, Recommender as PlanRecommender, event_reason,
+};
+use homeostat_autoscaler::guard::{PAUSE_ANNOTATION, Pause, read_pause};
+use homeostat_autoscaler::learn::{Advice, Transition};
+use homeostat_autoscaler::recommend::{
+    Engine, Inputs, OomKills, Outage, Outcome, Refused, StatusBuilder,
+};
+use homeostat_autoscaler::workload::LimitRanges;
 use homeostat_core::{Persist, SimDuration, SimTime, Snapshot};
+use homeostat_decide::{TeamSnapshot, Teams};
 use k8s_openapi::api::core::v1::LimitRange;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::{ObjectMeta, Patch, PatchParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
+use self::checkpoints::{checkpoint_of, earlier, fits};
+use self::publish::have_same_conditions;
 use super::context::{ApiPermit, Context, Key, Slots, key_of, now};
 use super::measurements::{Answers, Measurements, Usage, ask_all};
-use super::oom_kills::OomKills;
-use super::report::{StatusBuilder, time};
-use super::resolved_target::{OtherAutoscalers, Refused, ResolvedTarget, list_all, resolve_target};
+use super::resolved_target::{OtherAutoscalers, ResolvedTarget, list_all, resolve_target};
 use super::watch::all_of;
-use crate::api::{
-    ConditionReason, ConditionType, LearnerActions, Mode, MultidimPodAutoscaler,
-    MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec,
-    MultidimPodAutoscalerStatus, Plan, Recommender as PlanRecommender, ScaleTargetRef,
-    event_reason,
-};
-use crate::cluster::LimitRanges;
-use crate::guard::{PAUSE_ANNOTATION, Pause, read_pause};
-use crate::learn::{Advice, PolicyFile, Transition};
-use crate::recommend::{Engine, Inputs, Outcome, from_text, to_text};
+use crate::learn::PolicyFile;
 use crate::supervisor::Heartbeat;
-use crate::telemetry::Outage;
 
 /// Field manager of the recommender's part of a status.
 const FIELD_MANAGER: &str = "homeostat-recommender";
-
-/// An unchanged status is written again after this time, so that its age shows that the
-/// recommender works.
-const REWRITE_AFTER: SimDuration = SimDuration::from_secs(60);
-
-/// The cache shows what was written within this time.
-const SEEN_AFTER: SimDuration = SimDuration::from_secs(3);
 
 /// A reconcile that takes longer is waiting for a server that does not answer, and is cancelled.
 const MAX_RECONCILE_TIME: Duration = Duration::from_secs(60);
@@ -66,6 +60,8 @@ pub struct Recommender {
     refreshing: tokio::sync::Mutex<()>,
     /// Reconciles of objects with an external learner.
     waiting_for_learners: Mutex<JoinSet<()>>,
+    /// The latest states of all objects for the other members of their teams.
+    teams: Mutex<Teams<Key, Option<String>>>,
 }
 
 /// What is read once from the cluster for all objects.
@@ -76,6 +72,9 @@ struct ClusterSnapshot {
     others: OtherAutoscalers,
     /// Or why they could not be listed yet.
     limit_ranges: Result<Arc<LimitRanges>, String>,
+    /// The teams as they were before any object of this resync was reconciled: what a member sees
+    /// does not depend on the order of reconciles.
+    teams: BTreeMap<Option<String>, TeamSnapshot<Key>>,
 }
 
 /// State of one object.
@@ -118,6 +117,7 @@ impl Recommender {
             snapshot: RwLock::default(),
             refreshing: tokio::sync::Mutex::default(),
             waiting_for_learners: Mutex::default(),
+            teams: Mutex::default(),
         })
     }
 
@@ -188,6 +188,7 @@ impl Recommender {
             is_there
         });
         self.ctx.learners.retain(|key| self.ctx.object(key).is_some());
+        self.teams.lock().expect(NOT_POISONED).retain(|key| self.ctx.object(key).is_some());
         let objects = keys.len();
         let mut reconciles = JoinSet::new();
         for key in keys {
@@ -239,6 +240,7 @@ impl Recommender {
 
     fn forget(&self) {
         self.slots.retain(|_| false);
+        self.teams.lock().expect(NOT_POISONED).retain(|_| false);
         *self.snapshot.write().expect(NOT_POISONED) = None;
         self.ctx.telemetry.forget_all();
     }
@@ -260,8 +262,15 @@ impl Recommender {
                 (listed, _) => listed,
             },
             namespaces,
+            teams: self.teams.lock().expect(NOT_POISONED).snapshot(now(), self.max_member_age()),
         };
         *self.snapshot.write().expect(NOT_POISONED) = Some(Arc::new(snapshot));
+    }
+
+    /// A member of a team that was not observed for longer is not part of it.
+    fn max_member_age(&self) -> SimDuration {
+        let options = &self.ctx.options;
+        options.trust.max_age + SimDuration::from_nanos(options.interval.as_nanos() as u64)
     }
 
     /// The snapshot for an object; none before the first resync, which reconciles all objects. It
@@ -326,7 +335,7 @@ impl Recommender {
                 };
                 let status = match recommended {
                     Ok(Recommended { plan, target, inputs, outcome }) => {
-                        builder.recommended(&plan, &target, &inputs, &outcome)
+                        builder.recommended(&plan, &target.scaled, &inputs, &outcome)
                     }
                     Err(refused) => builder.refused(&refused),
                 };
@@ -358,6 +367,7 @@ impl Recommender {
     ) -> Result<Recommended, Refused> {
         let Request { object, plan, answers, snapshot, now } = request;
         let target = resolve_target(&self.ctx, &snapshot.others, object, &plan).await?;
+        let key = key_of(object);
         let namespace = object.namespace().unwrap_or_default();
         let resource_limits = match &snapshot.limit_ranges {
             Ok(ranges) => ranges.limits(&namespace, &target.pods),
@@ -375,12 +385,13 @@ impl Recommender {
             usage: &snapshot.usage,
             answers,
             oom_kills: slot.oom_kills.count(&target.pods, now),
+            team: snapshot.teams.get(&plan.team).map(|team| team.others(&key)),
             now,
         };
         let inputs = measurements.inputs(self.ctx.options.interval);
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
-        engine.confine(resource_limits);
+        engine.set_limits(resource_limits);
         let advice = match &plan.recommender {
             PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
             PlanRecommender::Policy(at) => {
@@ -405,6 +416,10 @@ impl Recommender {
             let message = format!("{:?} has no pods to learn from yet", plan.target.name);
             Refused::new(ConditionReason::NoPods, message)
         })?;
+        if let Some(state) = outcome.member {
+            let mut teams = self.teams.lock().expect(NOT_POISONED);
+            teams.report(key, plan.team.clone(), now, state);
+        }
         let interval = self.ctx.options.checkpoint_interval;
         // There is nothing to lose at the first reconcile. Each object has its own offset in the
         // interval, or thousands of checkpoints would be written at once.
@@ -462,10 +477,10 @@ impl Recommender {
         timeout: SimDuration,
         transition: Transition,
     ) -> Advice {
-        let patience = std::time::Duration::from_nanos(timeout.nanos());
-        match self.ctx.learners.desk(&key_of(object), actions, patience) {
+        let max_answer_time = Duration::from_nanos(timeout.nanos());
+        match self.ctx.learners.session(&key_of(object), actions, max_answer_time) {
             Ok(session) => session.ask(transition, timeout).await,
-            Err(no_session) => Advice::Unavailable { why: no_session.to_string() },
+            Err(not_served) => Advice::Unavailable { why: not_served.to_string() },
         }
     }
 
@@ -480,165 +495,6 @@ impl Recommender {
             }
         }
     }
-
-    async fn write(
-        &self,
-        object: &MultidimPodAutoscaler,
-        slot: &mut Slot,
-        status: MultidimPodAutoscalerStatus,
-        now: SimTime,
-    ) {
-        let is_old = |at: SimTime| now.saturating_since(at) >= REWRITE_AFTER;
-        // Another client changed it: the updater must not act on that.
-        let is_foreign = |written: &MultidimPodAutoscalerStatus, at: SimTime| {
-            let is_seen = now.saturating_since(at) >= SEEN_AFTER;
-            let seen = object.status.as_ref();
-            is_seen && seen.is_some_and(|seen| acted_on(seen) != acted_on(written))
-        };
-        let is_due = slot.written.as_ref().is_none_or(|(written, at)| {
-            is_old(*at)
-                || is_foreign(written, *at)
-                || without_times(written) != without_times(&status)
-        });
-        if !is_due || !self.ctx.write_status(&key_of(object), FIELD_MANAGER, &status).await {
-            return;
-        }
-        let previous = slot.written.take().map(|(written, _)| written);
-        let previous = previous.or_else(|| object.status.clone()).unwrap_or_default();
-        self.publish_conditions(object, &previous, &status).await;
-        slot.written = Some((status, now));
-    }
-
-    /// Exports conditions as metrics; a condition that is absent from the status has none.
-    fn export_conditions(&self, key: &Key, status: &MultidimPodAutoscalerStatus) {
-        for kind in ConditionType::ALL {
-            let name = kind.to_string();
-            let condition = status.conditions.iter().find(|condition| condition.type_ == name);
-            self.ctx.telemetry.condition(key, kind, condition);
-        }
-    }
-
-    /// Publishes an event for every condition whose status or reason changed.
-    async fn publish_conditions(
-        &self,
-        object: &MultidimPodAutoscaler,
-        previous: &MultidimPodAutoscalerStatus,
-        status: &MultidimPodAutoscalerStatus,
-    ) {
-        self.export_conditions(&key_of(object), status);
-        for condition in &status.conditions {
-            let before = previous.conditions.iter().find(|before| before.type_ == condition.type_);
-            let has_changed = before.is_none_or(|before| {
-                before.status != condition.status || before.reason != condition.reason
-            });
-            if has_changed {
-                self.ctx.telemetry.condition_changed(condition);
-            }
-            if has_changed && is_worth_an_event(before, condition) {
-                let note = format!("{}: {}", condition.type_, condition.message);
-                let is_substituted = condition.type_ == ConditionType::Ready.to_string()
-                    && condition.reason != ConditionReason::AsPlanned.to_string();
-                let is_warning = is_problem(condition) || is_substituted;
-                self.ctx.publish_event(object, is_warning, &condition.reason, &note).await;
-            }
-        }
-    }
-
-    /// Publishes an event about an outage of the API server after it, since none can be written
-    /// during it.
-    async fn publish_outage(
-        &self,
-        object: &MultidimPodAutoscaler,
-        slot: &mut Slot,
-        outage: Option<Outage>,
-    ) {
-        let Some(outage) = outage.filter(|outage| slot.published_outage.as_ref() != Some(outage))
-        else {
-            return;
-        };
-        slot.published_outage = Some(outage);
-        let note = format!(
-            "the API server did not answer for {}s: nothing was changed meanwhile",
-            outage.lasted.as_secs()
-        );
-        let reason = ConditionReason::ServerUnavailable.to_string();
-        self.ctx.publish_event(object, true, &reason, &note).await;
-    }
-
-    async fn checkpoint(
-        &self,
-        object: &MultidimPodAutoscaler,
-        spec: MultidimPodAutoscalerCheckpointSpec,
-    ) {
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<MultidimPodAutoscalerCheckpoint> =
-            Api::namespaced(self.ctx.client.clone(), &namespace);
-        let mut checkpoint = MultidimPodAutoscalerCheckpoint::new(&object.name_any(), spec);
-        // It is deleted with its object, but does not block the deletion: on clusters that check
-        // owner references, that needs the right to update finalizers.
-        let owner: Option<OwnerReference> = object.owner_ref(&());
-        checkpoint.metadata = ObjectMeta {
-            name: Some(object.name_any()),
-            owner_references: owner.map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        };
-        // Another replica that leads by now writes its own.
-        if !self.ctx.leads.is_held() {
-            return;
-        }
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = api.patch(&object.name_any(), &params, &Patch::Apply(&checkpoint)).await;
-        if let Err(error) = written {
-            self.ctx.telemetry.server_error("checkpoint", &error);
-        }
-    }
-
-    async fn read_checkpoint(
-        &self,
-        object: &MultidimPodAutoscaler,
-        plan: &Plan,
-    ) -> Result<Option<Snapshot>, Refused> {
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<MultidimPodAutoscalerCheckpoint> =
-            Api::namespaced(self.ctx.client.clone(), &namespace);
-        let found = match api.get_opt(&object.name_any()).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                self.ctx.telemetry.server_error("checkpoint", &error);
-                // The same error would follow at every retry: the object starts without history.
-                let is_final = matches!(&error, kube::Error::SerdeError(_))
-                    || matches!(&error, kube::Error::Api(no) if (400..429).contains(&no.code));
-                if is_final {
-                    let note = format!("the checkpoint cannot be read and is ignored: {error}");
-                    self.ctx
-                        .publish_event(object, true, event_reason::CHECKPOINT_UNREADABLE, &note)
-                        .await;
-                    return Ok(None);
-                }
-                // Starting without history would soon overwrite the checkpoint: retry instead.
-                let message = format!("the checkpoint cannot be read now: {error}");
-                return Err(Refused::new(ConditionReason::ServerUnavailable, message));
-            }
-        };
-        // It may belong to a deleted object of the same name.
-        let is_ours =
-            found.owner_references().iter().any(|owner| Some(&owner.uid) == object.uid().as_ref());
-        let target = found.spec.scale_target_ref.as_ref().unwrap_or(&plan.target);
-        if !is_ours || !fits(plan, &found.spec.recommender, target) {
-            return Ok(None);
-        }
-        match from_text(&found.spec.memory) {
-            Ok(memory) => Ok(Some(memory)),
-            Err(error) => {
-                let note = format!("the checkpoint cannot be read and is ignored: {error}");
-                self.ctx
-                    .publish_event(object, true, event_reason::CHECKPOINT_UNREADABLE, &note)
-                    .await;
-                Ok(None)
-            }
-        }
-    }
 }
 
 /// All LimitRanges, or why they cannot be listed.
@@ -648,132 +504,6 @@ async fn limit_ranges_of(ctx: &Context) -> Result<Arc<LimitRanges>, String> {
     Ok(Arc::new(LimitRanges::new(list)))
 }
 
-/// Whether the state of a recommender for a workload fits a plan. The usage of one workload says
-/// nothing about another.
-fn fits(plan: &Plan, recommender: &str, target: &ScaleTargetRef) -> bool {
-    recommender == plan.recommender.name() && *target == plan.target
-}
-
-/// A time within the interval before now, with an offset that is fixed for each object.
-fn earlier(now: SimTime, interval: Duration, object: &MultidimPodAutoscaler) -> SimTime {
-    let mut hasher = DefaultHasher::new();
-    object.uid().hash(&mut hasher);
-    let ago = interval.as_nanos() as u64 / 1000 * (hasher.finish() % 1000);
-    SimTime::from_nanos(now.nanos().saturating_sub(ago))
-}
-
 fn is_recent(at: Timestamp) -> bool {
     Timestamp::now().duration_since(at) < OUTAGE_SHOWN_FOR
-}
-
-fn checkpoint_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
-    let mut memory = Snapshot::default();
-    engine.save("engine", &mut memory);
-    MultidimPodAutoscalerCheckpointSpec {
-        taken_at: time(now),
-        recommender: engine.plan().recommender.name().to_owned(),
-        scale_target_ref: Some(engine.plan().target.clone()),
-        memory: to_text(&memory),
-    }
-}
-
-/// Whether the status of a condition means a problem.
-fn is_problem(condition: &Condition) -> bool {
-    let is_limit = condition.type_ == ConditionType::ScalingLimited.to_string();
-    condition.status == if is_limit { "True" } else { "False" }
-}
-
-/// Whether a condition that changed deserves an event.
-fn is_worth_an_event(before: Option<&Condition>, condition: &Condition) -> bool {
-    let has = |reason: ConditionReason| condition.reason == reason.to_string();
-    // Limits are normal operation, except for a rollback; the mode is what the user chose.
-    let is_normal = condition.type_ == ConditionType::ScalingLimited.to_string()
-        && !has(ConditionReason::RolledBack)
-        || has(ConditionReason::NotInMode);
-    let is_good_from_the_start =
-        before.is_none() && !is_problem(condition) && !has(ConditionReason::RecommenderUnavailable);
-    !is_normal && !is_good_from_the_start
-}
-
-/// Whether two statuses have the same conditions, apart from times.
-fn have_same_conditions(a: &MultidimPodAutoscalerStatus, b: &MultidimPodAutoscalerStatus) -> bool {
-    let conditions = |status: &MultidimPodAutoscalerStatus| {
-        let texts = |one: &Condition| {
-            (one.type_.clone(), one.status.clone(), one.reason.clone(), one.message.clone())
-        };
-        status.conditions.iter().map(texts).collect::<Vec<_>>()
-    };
-    conditions(a) == conditions(b)
-}
-
-/// What the updater and the webhook act on.
-fn acted_on(status: &MultidimPodAutoscalerStatus) -> impl PartialEq + '_ {
-    let replicas = (status.current_replicas, status.desired_replicas);
-    (replicas, &status.recommendation, &status.selector)
-}
-
-/// A status without the times and figures that change at every reconcile.
-fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerStatus {
-    let mut status = status.clone();
-    status.recommended_at = None;
-    for metric in &mut status.current_metrics {
-        metric.measured_at = None;
-        metric.value = None;
-    }
-    if let Some(decision) = status.decisions.first_mut() {
-        decision.at = time(SimTime::ZERO);
-        decision.reasons.iter_mut().for_each(without_digits);
-    }
-    if let Some(alternatives) = &mut status.alternatives {
-        alternatives.reasons.iter_mut().for_each(without_digits);
-    }
-    for condition in &mut status.conditions {
-        without_digits(&mut condition.message);
-    }
-    status
-}
-
-/// Messages contain remaining seconds and measured figures: only other words are a change.
-fn without_digits(text: &mut String) {
-    text.retain(|c| !c.is_ascii_digit());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn condition(kind: ConditionType, status: &str, reason: ConditionReason) -> Condition {
-        Condition {
-            last_transition_time: time(SimTime::ZERO),
-            message: String::new(),
-            observed_generation: None,
-            reason: reason.to_string(),
-            status: status.to_owned(),
-            type_: kind.to_string(),
-        }
-    }
-
-    #[test]
-    fn a_rollback_is_a_warning_and_other_limits_are_no_event() {
-        use ConditionReason::{AsPlanned, Limited, RolledBack};
-        let limited =
-            |status: &str, reason| condition(ConditionType::ScalingLimited, status, reason);
-        let free = limited("False", AsPlanned);
-        let rolled_back = limited("True", RolledBack);
-        assert!(is_worth_an_event(Some(&free), &rolled_back));
-        assert!(is_problem(&rolled_back));
-        assert!(!is_worth_an_event(Some(&free), &limited("True", Limited)));
-        assert!(!is_problem(&free));
-    }
-
-    #[test]
-    fn what_is_good_from_the_start_is_no_event() {
-        use ConditionReason::{AsPlanned, SloViolated};
-        let met = condition(ConditionType::SloMet, "True", AsPlanned);
-        let violated = condition(ConditionType::SloMet, "False", SloViolated);
-        assert!(!is_worth_an_event(None, &met));
-        assert!(is_worth_an_event(None, &violated));
-        assert!(is_worth_an_event(Some(&violated), &met));
-        assert!(is_problem(&violated) && !is_problem(&met));
-    }
 }

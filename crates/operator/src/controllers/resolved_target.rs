@@ -6,6 +6,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use homeostat_autoscaler::api::{
+    ConditionReason, Mode, MultidimPodAutoscaler, Plan, ScaleTargetRef,
+};
+use homeostat_autoscaler::recommend::Refused;
+use homeostat_autoscaler::workload::{PodRecord, Scaled, read_selector};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, Resource, ResourceExt};
@@ -13,26 +18,12 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::watch::Guarded;
-use crate::api::{ConditionReason, Mode, MultidimPodAutoscaler, Plan, ScaleTargetRef};
-use crate::cluster::{PodRecord, Scaled, TargetError, read_selector};
+use crate::cluster::TargetError;
 
 /// A workload that can be scaled, and its pods.
 pub(super) struct ResolvedTarget {
     pub(super) scaled: Scaled,
     pub(super) pods: Vec<PodRecord>,
-}
-
-/// Why there is no recommendation for an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) reason: ConditionReason,
-    pub(super) message: String,
-}
-
-impl Refused {
-    pub(super) fn new(reason: ConditionReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
-    }
 }
 
 /// The HorizontalPodAutoscalers and VerticalPodAutoscalers of the cluster.

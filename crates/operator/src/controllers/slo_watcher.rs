@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use homeostat_autoscaler::api::{Goal, Mode, Plan, Recommender};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::context::{Context, Key, key_of};
 use super::measurements::ask_one;
-use crate::api::{Goal, Mode, Plan, Recommender};
 use crate::supervisor::Heartbeat;
 
 /// Rounds of queries between two resyncs.

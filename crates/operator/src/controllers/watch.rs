@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use homeostat_autoscaler::api::{Acting, MultidimPodAutoscaler};
+use homeostat_autoscaler::guard::PAUSE_ANNOTATION;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::runtime::reflector::store::Writer;
@@ -17,9 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::context::{Key, key_of};
 use super::countdown::without_countdown;
-use crate::api::{Acting, MultidimPodAutoscaler};
 use crate::cluster::PodCache;
-use crate::guard::PAUSE_ANNOTATION;
 use crate::supervisor::Heartbeat;
 use crate::telemetry::Telemetry;
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use homeostat_autoscaler::api::{Goal, Plan};
+use homeostat_autoscaler::history::{Recording, Sample};
+use homeostat_autoscaler::measure::{Problem, Reading, Source};
+use homeostat_autoscaler::recommend::{ContainerInputs, PodInputs};
+use homeostat_autoscaler::workload::{ContainerRecord, PodRecord, Workload};
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime};
 
 use super::queries::{Queries, filled, names_pods, pods_pattern};
-use super::recording::{Recording, Sample};
-use crate::api::{Goal, Plan};
-use crate::cluster::{ContainerRecord, PodRecord, Workload};
-use crate::measure::{LabelledSeries, Problem, Prometheus, Reading, Source};
-use crate::recommend::{ContainerInputs, PodInputs};
+use crate::measure::{LabelledSeries, Prometheus};
 
 /// Samples per query: servers refuse more than 11000, and smaller parts show progress.
 const SAMPLES_PER_QUERY: u64 = 2880;
@@ -94,6 +95,7 @@ struct FilledQueries {
     memory_requests: String,
     objective: Option<String>,
     queries: Vec<String>,
+    load: Vec<String>,
 }
 
 impl FilledQueries {
@@ -106,7 +108,7 @@ impl FilledQueries {
             ("$pods", &pattern[..]),
             ("$window", &window[..]),
         ];
-        let fill = |query: &String| filled(query, &places);
+        let fill = |query: &str| filled(query, &places);
         let goal = plan.goal.as_ref().map(|goal| match goal {
             Goal::Latency { query, .. } | Goal::Throughput { query, .. } => fill(query),
         });
@@ -117,6 +119,7 @@ impl FilledQueries {
             memory_requests: fill(&past.queries.memory_requests),
             objective: goal,
             queries: plan.query_metrics.iter().map(|(query, _)| fill(query)).collect(),
+            load: plan.load.queries().map(fill).collect(),
         }
     }
 
@@ -148,10 +151,13 @@ impl FilledQueries {
             let figures = one(query).await?;
             table.objective.extend(figures.iter().filter_map(|point| grid.locate(point)));
         }
-        table.queries.resize(self.queries.len(), BTreeMap::new());
-        for (number, query) in self.queries.iter().enumerate() {
-            let figures = one(query).await?;
-            table.queries[number].extend(figures.iter().filter_map(|point| grid.locate(point)));
+        for (queries, into) in [(&self.queries, &mut table.queries), (&self.load, &mut table.load)]
+        {
+            into.resize(queries.len(), BTreeMap::new());
+            for (query, into) in queries.iter().zip(into) {
+                let figures = one(query).await?;
+                into.extend(figures.iter().filter_map(|point| grid.locate(point)));
+            }
         }
         Ok(())
     }
@@ -178,6 +184,7 @@ struct Table {
     memory_requests: ByContainer,
     objective: Figures,
     queries: Vec<Figures>,
+    load: Vec<Figures>,
 }
 
 impl Grid {
@@ -232,11 +239,13 @@ impl Table {
         let samples = (0..=steps).map(|index| {
             let pod =
                 |name: &&String| self.pod(name, started[&name[..]], index, &containers[&name[..]]);
+            let at_index = |figures: &Figures| figures.get(&index).copied();
             Sample {
                 at: self.at(index),
                 pods: names.iter().filter_map(pod).collect(),
                 objective: self.objective.get(&index).copied(),
-                queries: self.queries.iter().map(|figures| figures.get(&index).copied()).collect(),
+                queries: self.queries.iter().map(at_index).collect(),
+                load: self.load.iter().map(at_index).collect(),
             }
         });
         Recording { step: self.grid.step, samples: samples.collect(), assumed }
@@ -303,8 +312,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ScaleTargetRef;
-    use crate::cluster::read_selector;
+    use homeostat_autoscaler::api::ScaleTargetRef;
+    use homeostat_autoscaler::workload::read_selector;
 
     #[test]
     fn a_pod_with_the_name_of_an_earlier_one_started_with_that_one() {
@@ -314,7 +323,7 @@ mod tests {
             "metadata": {"name": "db-0", "creationTimestamp": "2026-11-01T10:00:00Z"},
             "spec": {"containers": []}, "status": {"phase": "Running"},
         }));
-        let now = crate::cluster::record(&now.expect("valid")).expect("it runs");
+        let now = homeostat_autoscaler::workload::record(&now.expect("valid")).expect("it runs");
         assert_eq!(table.started("db-0", std::slice::from_ref(&now)), table.at(0));
         assert_eq!(
             table.started("db-1", &[PodRecord { name: "db-1".to_owned(), ..now.clone() }]),

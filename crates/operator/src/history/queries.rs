@@ -1,6 +1,6 @@
 //! The queries to Prometheus for the history of pods.
 
-use crate::api::ScaleTargetRef;
+use homeostat_autoscaler::api::ScaleTargetRef;
 
 /// Queries with placeholders: `$namespace`, `$workload`, `$pods` (a regular expression of their names)
 /// and `$window` (a duration for rates).

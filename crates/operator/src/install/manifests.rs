@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::definition::definitions;
 use super::network::{disruption_budget, network_policy, service, webhook_configuration};
 use super::rights::{Place, rules};
 use super::workload::deployment;
-use crate::api::definitions;
 
 /// The name of all installed objects.
 pub(super) const NAME: &str = "homeostat";

@@ -1,4 +1,4 @@
-//! Where learners connect: with TLS by the webhook's certificate, or in the clear on loopback.
+//! The server that learners connect to: TLS with the webhook's certificate, or plain on loopback.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use super::learners::Learners;
 use crate::webhook::CurrentCertificate;
 
-/// Who does not finish a handshake in this time is let go.
+/// The time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections that may wait to be taken up.
+/// Accepted connections that may wait to be served.
 const WAITING: usize = 64;
-/// A step takes until the next look, and looks are minutes apart at most.
+/// A step lasts until the next resync, and resyncs are minutes apart at most.
 const STEP_DEADLINE: Duration = Duration::from_secs(3600);
 
 /// Where learners connect.
@@ -27,26 +27,26 @@ const STEP_DEADLINE: Duration = Duration::from_secs(3600);
 pub struct LearnerPort {
     /// The address.
     pub address: SocketAddr,
-    /// What learners must know.
+    /// The token that learners must present.
     pub token: Option<Token>,
 }
 
-/// Why learners cannot be listened to.
+/// Why learners cannot be served at an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Whoever reaches it could act.
+    /// Without a token, every client that reaches the address could act.
     #[error(
-        "--listen-learners {address} can be reached by others: give --learner-token-file, or \
-         listen on loopback"
+        "--listen-learners {address} is not loopback: give --learner-token-file, or listen on \
+         loopback"
     )]
     NoToken {
         /// The address.
         address: SocketAddr,
     },
-    /// The certificate is that of the webhook.
+    /// TLS needs the webhook's certificate.
     #[error(
-        "--listen-learners {address} can be reached by others and needs the webhook's \
-         certificate: leave out --no-webhook, or listen on loopback"
+        "--listen-learners {address} is not loopback and needs the webhook's certificate: leave \
+         out --no-webhook, or listen on loopback"
     )]
     NoCertificate {
         /// The address.
@@ -55,7 +55,7 @@ pub enum ListenError {
 }
 
 impl LearnerPort {
-    /// Refuses an address that others reach, without a token or a certificate.
+    /// Refuses an address that is not loopback without a token and a certificate.
     pub fn check(&self, has_certificate: bool) -> Result<(), ListenError> {
         let address = self.address;
         match (address.ip().is_loopback(), &self.token, has_certificate) {
@@ -66,7 +66,7 @@ impl LearnerPort {
     }
 }
 
-/// Serves learners for as long as the program runs: in the clear on loopback, else with TLS.
+/// Serves learners as long as the process runs: plain on loopback, else with TLS.
 pub async fn serve_learners(
     listener: TcpListener,
     port: LearnerPort,
@@ -82,13 +82,13 @@ pub async fn serve_learners(
         serve_environments(learners, &config, streams, forever).await
     };
     if let Err(error) = served {
-        tracing::error!(%error, "learners are not listened to any longer");
+        tracing::error!(%error, "the server of learners ended");
     }
 }
 
 type TlsStream = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
 
-/// Connections that have shaken hands. The certificate may be replaced at any time.
+/// Connections after their TLS handshake. The certificate may be replaced at any time.
 fn with_tls(
     listener: TcpListener,
     certificate: Arc<CurrentCertificate>,
@@ -114,7 +114,7 @@ fn with_tls(
             let Ok(place) = sender.clone().reserve_owned().await else { return };
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                // A client that speaks no TLS, or does not trust us, is its own problem.
+                // A client without TLS, or that does not trust the certificate, gets no answer.
                 if let Ok(Ok(stream)) =
                     tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await
                 {

@@ -1,17 +1,15 @@
-//! Recommenders that learn: policy files, and learners over gRPC that act in a workload as they
-//! would in a simulated world.
+//! Recommenders that learn: policy files, and learners over gRPC that act on a workload as they
+//! would in a simulated environment.
 //!
-//! Whatever they answer goes through the same guardrails as every other recommendation. While
-//! one is silent or makes no sense, `joint` recommends in its place.
+//! Their answers pass the same guards as every other recommendation. `joint` recommends in place of
+//! a learner that does not answer, or whose answer is invalid.
 
-mod advice;
 mod learners;
 mod listen;
 mod policy_file;
 mod session;
 
-pub use advice::{Advice, LastAction, propose};
-pub use learners::{Learners, NoSession};
+pub use learners::{Learners, NotServed};
 pub use listen::{LearnerPort, ListenError, serve_learners};
-pub use policy_file::{PolicyFile, PolicyFileError, ServedPolicy};
-pub use session::{LearnerSession, Transition};
+pub use policy_file::{PolicyFile, PolicyFileError};
+pub use session::LearnerSession;

@@ -1,31 +1,30 @@
-//! A policy file of this project as a recommender.
+//! A policy file in a config map.
 
 use std::sync::Arc;
 
+use homeostat_autoscaler::api::PolicyFileRef;
+use homeostat_autoscaler::learn::{Advice, ServedPolicy};
 use homeostat_core::{SimDuration, SimTime};
 use homeostat_rl::Policy;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
-use super::advice::Advice;
-use crate::api::PolicyFileRef;
-
-/// How often a config map is looked at: a new file is taken up after this long.
-const LOOK_EVERY: SimDuration = SimDuration::from_secs(60);
+/// Time between two reads of a config map: a new file is served after at most this time.
+const READ_INTERVAL: SimDuration = SimDuration::from_secs(60);
 
 /// Why a policy file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyFileError {
-    /// There is none.
-    #[error("{place} is not there: {why}")]
+    /// It does not exist.
+    #[error("{place} does not exist: {why}")]
     Missing {
         /// Where it should be.
         place: String,
         /// What is missing, and the fix.
         why: String,
     },
-    /// It is no policy file.
-    #[error("{place} is no policy file of this version: {why}")]
+    /// It is not a policy file.
+    #[error("{place} is not a policy file of this version: {why}")]
     Unreadable {
         /// Where it is.
         place: String,
@@ -34,41 +33,25 @@ pub enum PolicyFileError {
     },
 }
 
-/// A policy that was read, with what tells it from another.
-#[derive(Debug, Clone)]
-pub struct ServedPolicy {
-    /// Where it is, and the version of the config map.
-    pub version: String,
-    /// The policy.
-    pub policy: Arc<Policy>,
-}
-
-impl PartialEq for ServedPolicy {
-    fn eq(&self, other: &Self) -> bool {
-        self.version == other.version
-    }
-}
-
 /// Reads a policy file.
 fn read(place: &str, bytes: &[u8]) -> Result<Arc<Policy>, PolicyFileError> {
     let unreadable = |why: String| PolicyFileError::Unreadable { place: place.to_owned(), why };
     Policy::from_bytes(bytes).map(Arc::new).map_err(|error| unreadable(error.to_string()))
 }
 
-/// A policy file in a config map, looked at again and again.
+/// A policy file in a config map, read at an interval.
 pub struct PolicyFile {
     at: PolicyFileRef,
-    /// Version of the config map, and what is in it.
     found: Result<ServedPolicy, PolicyFileError>,
-    looked: Option<SimTime>,
+    read_at: Option<SimTime>,
 }
 
 impl PolicyFile {
-    /// One that was not looked at yet.
+    /// One that was not read yet.
     pub fn new(at: PolicyFileRef) -> Self {
         let place = place(&at);
         let why = "it has not been read yet".to_owned();
-        Self { at, found: Err(PolicyFileError::Missing { place, why }), looked: None }
+        Self { at, found: Err(PolicyFileError::Missing { place, why }), read_at: None }
     }
 
     /// Where it is.
@@ -76,16 +59,16 @@ impl PolicyFile {
         &self.at
     }
 
-    /// Looks whether there is another one, if it is time to.
+    /// Reads the config map, if the interval has passed.
     pub async fn refresh(&mut self, client: &Client, namespace: &str, now: SimTime) {
-        if self.looked.is_some_and(|at| now.saturating_since(at) < LOOK_EVERY) {
+        if self.read_at.is_some_and(|at| now.saturating_since(at) < READ_INTERVAL) {
             return;
         }
-        self.looked = Some(now);
+        self.read_at = Some(now);
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         match maps.get_opt(&self.at.config_map).await {
             Ok(found) => self.take(found),
-            // What is known goes on while the server does not answer.
+            // The last policy stays in use while the server does not answer.
             Err(error) if self.found.is_err() => self.miss(error.to_string()),
             Err(_) => {}
         }
@@ -121,7 +104,7 @@ impl PolicyFile {
         self.found = Err(PolicyFileError::Missing { place: place(&self.at), why });
     }
 
-    /// The policy, or why there is none.
+    /// The policy, or why it cannot be used.
     pub fn advice(&self) -> Advice {
         match &self.found {
             Ok(policy) => Advice::Serve(policy.clone()),

@@ -1,118 +1,112 @@
-//! Where one object's learner sits: the controller lays a state on it, the learner an action.
+//! The session of an object's external learner: a reconcile shows it a transition, and it answers
+//! with an action.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use homeostat_autoscaler::api::LearnerActions;
+use homeostat_autoscaler::learn::{Advice, Transition};
 use homeostat_core::SimDuration;
 use homeostat_decide::{AllocationBounds, Features, ScalingAction};
 use homeostat_env::{Action, Space};
 use homeostat_wire::{EnvironmentError, Opening, Stepped};
 use tokio::sync::{Notify, watch};
 
-use super::advice::Advice;
-use crate::api::LearnerActions;
-
-/// What the learner is shown: the window after its last action.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Transition {
-    /// The features of Table 4.1.
-    pub state: [f32; Features::COUNT],
-    /// What the window was worth.
-    pub reward: f64,
-    /// What actions are bound to.
-    pub bounds: AllocationBounds,
-}
-
-/// One object's desk.
+/// The learner of one object. It has at most one current session: a learner that opens another one
+/// ends the session before.
 pub struct LearnerSession {
     actions: LearnerActions,
-    /// A learner that waits is told that nothing comes after this long.
-    patience: Duration,
-    paper: Mutex<PendingDecision>,
-    moments: watch::Sender<(u64, Option<Transition>)>,
+    /// A call of a learner fails if no transition comes within this time.
+    max_wait: Duration,
+    pending: Mutex<PendingDecision>,
+    /// The number of transitions so far, and the latest.
+    transitions: watch::Sender<(u64, Option<Transition>)>,
     answered: Notify,
 }
 
-/// What lies on a desk.
 #[derive(Default)]
 struct PendingDecision {
-    /// The present session; earlier ones are over.
+    /// The number of the current session; 0 before the first.
     session: u64,
-    /// Calls that wait for the next moment.
+    /// Calls that wait for the next transition.
     waiting: usize,
-    /// Whether the present moment may still be answered.
+    /// Whether the latest transition may still be answered.
     is_open: bool,
     answer: Option<Result<Action, String>>,
 }
 
 impl LearnerSession {
-    /// A desk at which nobody sits. Transitions come at least once in `patience`.
-    pub fn new(actions: LearnerActions, patience: Duration) -> Self {
+    /// Without a session yet. Transitions come at least once in `max_wait`.
+    pub fn new(actions: LearnerActions, max_wait: Duration) -> Self {
         Self {
             actions,
-            patience,
-            paper: Mutex::default(),
-            moments: watch::channel((0, None)).0,
+            max_wait,
+            pending: Mutex::default(),
+            transitions: watch::channel((0, None)).0,
             answered: Notify::new(),
         }
     }
 
-    /// What the learner may answer.
+    /// The kind of actions that the learner answers with.
     pub fn actions(&self) -> LearnerActions {
         self.actions
     }
 
-    /// Shows a moment to the learner, and waits for what it does; not at all if it is not there
-    /// to see it.
-    pub async fn ask(&self, moment: Transition, timeout: SimDuration) -> Advice {
+    /// Shows a transition to the learner and waits for its action; returns at once if no call of a
+    /// learner waits for the transition.
+    pub async fn ask(&self, transition: Transition, timeout: SimDuration) -> Advice {
         {
-            let mut paper = self.paper();
-            paper.answer = None;
-            paper.is_open = paper.waiting > 0;
-            // Sent while the paper is held: whoever answers has seen this moment.
-            self.moments.send_modify(|(number, shown)| {
+            let mut pending = self.pending();
+            pending.answer = None;
+            pending.is_open = pending.waiting > 0;
+            // Sent under the lock, so that an answer is always to this transition.
+            self.transitions.send_modify(|(number, latest)| {
                 *number += 1;
-                *shown = Some(moment);
+                *latest = Some(transition);
             });
-            if !paper.is_open {
-                let is_known = paper.session > 0;
-                return if is_known { Advice::Silent { waited: None } } else { Advice::Nobody };
+            if !pending.is_open {
+                let has_session = pending.session > 0;
+                return if has_session {
+                    Advice::Silent { waited: None }
+                } else {
+                    Advice::NoLearner
+                };
             }
         }
         let answered = tokio::time::timeout(Duration::from_nanos(timeout.nanos()), async {
             loop {
-                if let Some(answer) = self.paper().answer.take() {
+                if let Some(answer) = self.pending().answer.take() {
                     return answer;
                 }
                 self.answered.notified().await;
             }
         });
         let answer = answered.await;
-        self.paper().is_open = false;
+        self.pending().is_open = false;
         match answer {
             Ok(Ok(action)) => Advice::Act(action),
-            Ok(Err(why)) => Advice::Nonsense { why },
+            Ok(Err(why)) => Advice::Invalid { why },
             Err(_) => Advice::Silent { waited: Some(timeout) },
         }
     }
 
-    /// Opens a session; an earlier one is over.
+    /// Opens a session, and ends the one before.
     pub fn open(&self, name: &str) -> Result<Opening, EnvironmentError> {
-        let (_, moment) = self.moments.borrow().clone();
-        let Some(moment) = moment else {
-            let why = format!("{name} has not been looked at yet: try again in a moment");
+        let (_, transition) = self.transitions.borrow().clone();
+        let Some(transition) = transition else {
+            let why = format!("{name} has not been reconciled yet: try again in a moment");
             return Err(EnvironmentError::Away(why));
         };
-        let mut paper = self.paper();
-        paper.session += 1;
+        let mut pending = self.pending();
+        pending.session += 1;
         let fields = |fields: &[(&str, &str)]| {
             fields.iter().map(|&(name, what)| (name.to_owned(), what.to_owned())).collect()
         };
         let (low, high) = Features::RANGES.into_iter().unzip();
         Ok(Opening {
-            session: format!("{name}#{}", paper.session),
+            session: format!("{name}#{}", pending.session),
             observation: Space::Box { low, high },
-            action: self.space(&moment.bounds),
+            action: self.space(&transition.bounds),
             observation_fields: fields(&STATE),
             action_fields: match self.actions {
                 LearnerActions::Steps => fields(&STEPS),
@@ -123,62 +117,62 @@ impl LearnerSession {
         })
     }
 
-    /// The next state, for an episode that begins.
+    /// Waits for the next state, which begins an episode.
     pub async fn reset(&self, session: u64) -> Result<Vec<f32>, EnvironmentError> {
         let next = {
-            let paper = self.paper();
-            self.require(&paper, session)?;
-            self.wait_from(paper)
+            let pending = self.pending();
+            self.require(&pending, session)?;
+            self.wait_from(pending)
         };
-        Ok(next.moment().await?.state.to_vec())
+        Ok(next.transition().await?.state.to_vec())
     }
 
-    /// Acts upon the state that was seen last, and waits for the one that follows.
+    /// Answers the latest transition with an action, and waits for the next one.
     pub async fn step(&self, session: u64, action: Action) -> Result<Stepped, EnvironmentError> {
         let next = {
-            let mut paper = self.paper();
-            self.require(&paper, session)?;
-            if !paper.is_open {
+            let mut pending = self.pending();
+            self.require(&pending, session)?;
+            if !pending.is_open {
                 let why = "the action comes too late, or before the first state: call Reset; \
                            spec.recommenders[0].external.timeout says how long an answer may take";
                 return Err(EnvironmentError::TooLate(why.to_owned()));
             }
-            paper.is_open = false;
-            let judged = self.judge(&action);
-            paper.answer = Some(judged.clone().map(|()| action));
+            pending.is_open = false;
+            let checked = self.check(&action);
+            pending.answer = Some(checked.clone().map(|()| action));
             self.answered.notify_one();
-            judged.map_err(EnvironmentError::NoAction)?;
-            self.wait_from(paper)
+            checked.map_err(EnvironmentError::NoAction)?;
+            self.wait_from(pending)
         };
-        let moment = next.moment().await?;
+        let transition = next.transition().await?;
         Ok(Stepped {
-            state: moment.state.to_vec(),
-            reward: moment.reward,
+            state: transition.state.to_vec(),
+            reward: transition.reward,
             terminated: false,
             truncated: false,
             info: Vec::new(),
         })
     }
 
-    fn paper(&self) -> MutexGuard<'_, PendingDecision> {
-        self.paper.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingDecision> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn require(&self, paper: &PendingDecision, session: u64) -> Result<(), EnvironmentError> {
-        match session == paper.session {
+    fn require(&self, pending: &PendingDecision, session: u64) -> Result<(), EnvironmentError> {
+        match session == pending.session {
             true => Ok(()),
             false => Err(EnvironmentError::TooLate(
-                "another learner has opened a session since: it acts now".to_owned(),
+                "another learner has opened a session since, and acts now".to_owned(),
             )),
         }
     }
 
-    /// Waits for the moment after the one that is shown now.
-    fn wait_from<'a>(&'a self, mut paper: MutexGuard<'a, PendingDecision>) -> Next<'a> {
-        paper.waiting += 1;
-        let mut moments = self.moments.subscribe();
-        moments.mark_unchanged();
-        Next { desk: self, moments }
+    /// Waits for the transition after the latest one.
+    fn wait_from<'a>(&'a self, mut pending: MutexGuard<'a, PendingDecision>) -> Next<'a> {
+        pending.waiting += 1;
+        let mut transitions = self.transitions.subscribe();
+        transitions.mark_unchanged();
+        Next { session: self, transitions }
     }
 
     fn space(&self, bounds: &AllocationBounds) -> Space {
@@ -198,42 +192,43 @@ impl LearnerSession {
         }
     }
 
-    /// Beyond the bounds is not nonsense: the guardrails know what to do with it.
-    fn judge(&self, action: &Action) -> Result<(), String> {
+    /// Refuses what is no action of this kind. An action beyond the bounds is valid: the guards
+    /// limit it.
+    fn check(&self, action: &Action) -> Result<(), String> {
         match (self.actions, action) {
             (LearnerActions::Steps, Action::Discrete(step)) => {
                 let known = ScalingAction::from_index(*step).map(|_| ());
-                known.ok_or_else(|| format!("{step} is no step: they are 0 to 6"))
+                known.ok_or_else(|| format!("{step} is no step: use 0 to 6"))
             }
             (LearnerActions::Allocation, Action::Continuous(values)) => {
                 let is_amount = |value: &f32| value.is_finite() && *value >= 0.0;
                 if values.len() == 3 && values.iter().all(is_amount) {
                     return Ok(());
                 }
-                Err(format!("{action} is not replicas, cores and GiB, three numbers from 0 on"))
+                Err(format!("{action} is not replicas, cores and GiB: use three numbers from 0 on"))
             }
-            (LearnerActions::Steps, _) => Err(format!("{action} is no step, a number 0 to 6")),
+            (LearnerActions::Steps, _) => Err(format!("{action} is no step: use 0 to 6")),
             (LearnerActions::Allocation, _) => {
-                Err(format!("{action} is not replicas, cores and GiB"))
+                Err(format!("{action} is not replicas, cores and GiB: use three numbers from 0 on"))
             }
         }
     }
 }
 
-/// A call that waits. One that breaks off waits no longer.
+/// A call of a learner that waits for a transition, until it is dropped.
 struct Next<'a> {
-    desk: &'a LearnerSession,
-    moments: watch::Receiver<(u64, Option<Transition>)>,
+    session: &'a LearnerSession,
+    transitions: watch::Receiver<(u64, Option<Transition>)>,
 }
 
 impl Next<'_> {
-    async fn moment(mut self) -> Result<Transition, EnvironmentError> {
-        let patience = self.desk.patience;
-        let changed = tokio::time::timeout(patience, self.moments.changed()).await;
+    async fn transition(mut self) -> Result<Transition, EnvironmentError> {
+        let max_wait = self.session.max_wait;
+        let changed = tokio::time::timeout(max_wait, self.transitions.changed()).await;
         let is_there = matches!(changed, Ok(Ok(())));
-        let shown = is_there.then(|| self.moments.borrow().1.clone()).flatten();
-        shown.ok_or_else(|| {
-            let why = format!("nothing was seen within {patience:?}: call Init again");
+        let latest = is_there.then(|| self.transitions.borrow().1.clone()).flatten();
+        latest.ok_or_else(|| {
+            let why = format!("no state was observed within {max_wait:?}: call Init again");
             EnvironmentError::Away(why)
         })
     }
@@ -241,18 +236,18 @@ impl Next<'_> {
 
 impl Drop for Next<'_> {
     fn drop(&mut self) {
-        self.desk.paper().waiting -= 1;
+        self.session.pending().waiting -= 1;
     }
 }
 
 const STATE: [(&str, &str); Features::COUNT] = [
-    ("SP", "0 to 1: objective over measured latency, 1 while it is kept"),
+    ("SP", "SLO preservation, 0 to 1: threshold over measured latency, 1 while the SLO is met"),
     ("RU_cpu", "0 to 1: CPU used over CPU requested, mean of the pods"),
     ("RU_mem", "0 to 1: memory used over memory requested, mean of the pods"),
     ("AC", "-1 to 1: change of the arrival rate over the larger of both"),
     ("RLT_cpu", "0 to 1: CPU requested between its bounds"),
     ("RLT_mem", "0 to 1: memory requested between its bounds"),
-    ("NC", "0 to 1: pods between fewest and most"),
+    ("NC", "0 to 1: pods between their minimum and maximum"),
 ];
 
 const STEPS: [(&str, &str); 4] = [
@@ -277,7 +272,7 @@ mod tests {
     use homeostat_core::{Bounds, Bytes, Millicores};
     use std::sync::Arc;
 
-    fn moment(reward: f64) -> Transition {
+    fn transition(reward: f64) -> Transition {
         Transition {
             state: [0.5; Features::COUNT],
             reward,
@@ -289,59 +284,58 @@ mod tests {
         }
     }
 
-    fn desk(actions: LearnerActions) -> Arc<LearnerSession> {
+    fn session(actions: LearnerActions) -> Arc<LearnerSession> {
         Arc::new(LearnerSession::new(actions, Duration::from_secs(60)))
     }
 
     const TIMEOUT: SimDuration = SimDuration::from_millis(100);
 
-    /// Waits until the learner's call waits for the next moment.
-    async fn attended(desk: &LearnerSession) {
-        while desk.paper().waiting == 0 {
+    /// Waits until a call of the learner waits for the next transition.
+    async fn learner_waits(session: &LearnerSession) {
+        while session.pending().waiting == 0 {
             tokio::task::yield_now().await;
         }
     }
 
     #[tokio::test]
-    async fn a_learner_acts_upon_what_it_was_shown_and_is_shown_what_came_of_it() {
-        let desk = desk(LearnerActions::Steps);
-        assert_eq!(desk.ask(moment(0.0), TIMEOUT).await, Advice::Nobody);
-        let session = desk.open("shop/web").unwrap().session;
-        assert_eq!(session, "shop/web#1");
-        let learner = desk.clone();
+    async fn a_learner_answers_a_transition_and_sees_the_next_with_its_reward() {
+        let session = session(LearnerActions::Steps);
+        assert_eq!(session.ask(transition(0.0), TIMEOUT).await, Advice::NoLearner);
+        assert_eq!(session.open("shop/web").unwrap().session, "shop/web#1");
+        let learner = session.clone();
         let learner = tokio::spawn(async move {
             assert_eq!(learner.reset(1).await.unwrap(), [0.5; Features::COUNT]);
             learner.step(1, Action::Discrete(5)).await.unwrap().reward
         });
-        attended(&desk).await;
-        assert_eq!(desk.ask(moment(0.1), TIMEOUT).await, Advice::Act(Action::Discrete(5)));
-        attended(&desk).await;
-        // It is shown the next moment and does not answer any more.
+        learner_waits(&session).await;
+        assert_eq!(session.ask(transition(0.1), TIMEOUT).await, Advice::Act(Action::Discrete(5)));
+        learner_waits(&session).await;
+        // It sees the next transition and does not answer.
         let waited = Some(TIMEOUT);
-        assert_eq!(desk.ask(moment(0.2), TIMEOUT).await, Advice::Silent { waited });
+        assert_eq!(session.ask(transition(0.2), TIMEOUT).await, Advice::Silent { waited });
         assert_eq!(learner.await.unwrap(), 0.2);
-        // Nobody waits for it a second time.
-        assert_eq!(desk.ask(moment(0.3), TIMEOUT).await, Advice::Silent { waited: None });
-        let late = desk.step(1, Action::Discrete(0)).await;
+        // The reconcile after does not wait for it.
+        assert_eq!(session.ask(transition(0.3), TIMEOUT).await, Advice::Silent { waited: None });
+        let late = session.step(1, Action::Discrete(0)).await;
         assert!(matches!(late, Err(EnvironmentError::TooLate(_))), "{late:?}");
     }
 
     #[tokio::test]
-    async fn nonsense_is_told_to_both_sides() {
+    async fn an_invalid_action_is_reported_to_both_sides() {
         let check = async |actions, action: Action| {
-            let desk = desk(actions);
-            desk.ask(moment(0.0), TIMEOUT).await;
-            desk.open("shop/web").unwrap();
-            let learner = desk.clone();
+            let session = session(actions);
+            session.ask(transition(0.0), TIMEOUT).await;
+            session.open("shop/web").unwrap();
+            let learner = session.clone();
             let learner = tokio::spawn(async move {
                 learner.reset(1).await.unwrap();
                 learner.step(1, action).await
             });
-            attended(&desk).await;
-            let advice = desk.ask(moment(0.0), TIMEOUT).await;
-            assert!(matches!(advice, Advice::Nonsense { .. }), "{advice:?}");
-            let told = learner.await.unwrap();
-            assert!(matches!(told, Err(EnvironmentError::NoAction(_))), "{told:?}");
+            learner_waits(&session).await;
+            let advice = session.ask(transition(0.0), TIMEOUT).await;
+            assert!(matches!(advice, Advice::Invalid { .. }), "{advice:?}");
+            let answer = learner.await.unwrap();
+            assert!(matches!(answer, Err(EnvironmentError::NoAction(_))), "{answer:?}");
         };
         check(LearnerActions::Steps, Action::Discrete(7)).await;
         check(LearnerActions::Steps, Action::Continuous(vec![1.0])).await;
@@ -352,19 +346,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_later_session_ends_the_earlier_and_a_call_that_breaks_off_waits_no_longer() {
-        let desk = desk(LearnerActions::Allocation);
-        desk.ask(moment(0.0), TIMEOUT).await;
-        let opening = desk.open("shop/web").unwrap();
+    async fn a_new_session_ends_the_one_before_and_a_cancelled_call_stops_waiting() {
+        let session = session(LearnerActions::Allocation);
+        session.ask(transition(0.0), TIMEOUT).await;
+        let opening = session.open("shop/web").unwrap();
         assert_eq!(opening.action.len(), 3);
-        let learner = desk.clone();
+        let learner = session.clone();
         let learner = tokio::spawn(async move { learner.reset(1).await });
-        attended(&desk).await;
+        learner_waits(&session).await;
         learner.abort();
         assert!(learner.await.unwrap_err().is_cancelled());
-        assert_eq!(desk.paper().waiting, 0);
-        desk.open("shop/web").unwrap();
-        let ended = desk.reset(1).await;
+        assert_eq!(session.pending().waiting, 0);
+        session.open("shop/web").unwrap();
+        let ended = session.reset(1).await;
         assert!(matches!(ended, Err(EnvironmentError::TooLate(_))), "{ended:?}");
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use homeostat_autoscaler::measure::{Problem, Reading, Source};
 use homeostat_core::SimTime;
 use kube::{Client, Config};
 use serde::Deserialize;
 
 use super::query_backoff::{Query, QueryBackoff, Timeout};
-use super::reading::{Problem, Reading, Source};
 
 /// A Prometheus server.
 #[derive(Clone)]

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
+use homeostat_autoscaler::api::{
+    ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores,
+    memory_bytes,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -12,10 +16,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{Kind, NOT_POISONED};
-use crate::api::{
-    ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores,
-    memory_bytes,
-};
 
 type Key = (String, String);
 
@@ -36,7 +36,7 @@ struct ObjectKind {
 }
 
 /// Kinds of allocations: the current one, the recommender's proposal, the proposal after the
-/// guardrails, and what Kubernetes' own autoscalers would do.
+/// guards, and what Kubernetes' own autoscalers would do.
 const KINDS: [&str; 5] = ["current", "proposed", "desired", "hpa", "vpa"];
 
 type Gauges = Family<ObjectKind, Gauge<f64, AtomicU64>>;
@@ -62,7 +62,7 @@ impl Objects {
         registry.register("object_cpu_cores", help, self.cpu.clone());
         let help = "Memory request of a pod in bytes: current, proposed, desired, of VPA";
         registry.register("object_memory_bytes", help, self.memory.clone());
-        let help = "Decisions: changed, limited by a guardrail, or unchanged";
+        let help = "Decisions: changed, limited by a guard, or unchanged";
         registry.register("decisions", help, self.decisions.clone());
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use homeostat_autoscaler::api::event_reason;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,7 +17,6 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::certificates::{CertificateError, Certificates};
-use crate::api::event_reason;
 use crate::lease::Leadership;
 use crate::supervisor::Heartbeat;
 use crate::telemetry::Telemetry;

@@ -1,14 +1,13 @@
 //! Sizes a pod that is about to be created.
 
+use homeostat_autoscaler::api::{ConditionReason, ConditionType, MultidimPodAutoscaler, Plan};
+use homeostat_autoscaler::update::{resources, sizes_new_pods, wanted_sizes};
+use homeostat_autoscaler::workload::{SIZED_ANNOTATION, container_record, read_selector, selects};
 use homeostat_core::SimTime;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::admission::AdmissionRequest;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
-
-use crate::api::{ConditionReason, ConditionType, MultidimPodAutoscaler, Plan};
-use crate::cluster::{SIZED_ANNOTATION, container_record, read_selector, selects};
-use crate::update::{resources, sizes_new_pods, wanted_sizes};
 
 /// The JSON patch that gives a new pod its recommended size; none if no autoscaler sizes it.
 pub fn review<'a>(

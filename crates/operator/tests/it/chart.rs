@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use homeostat_operator::install::{Installation, chart_rights, manifests};
+use homeostat_test_skip::skip;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,7 +31,7 @@ pub(crate) fn chart_file(name: &str) -> PathBuf {
 pub(crate) fn helm() -> Option<Helm> {
     let program = std::env::var_os("HOMEOSTAT_TEST_HELM");
     if program.is_none() {
-        eprintln!("SKIPPED: no Helm; set HOMEOSTAT_TEST_HELM=$(tests/cluster/helm)");
+        skip("no Helm; set HOMEOSTAT_TEST_HELM=$(tests/cluster/helm)");
     }
     program.map(|program| Helm { program: program.into() })
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use homeostat_test_skip::skip;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::json;
@@ -37,7 +38,7 @@ fn start(shop: &Shop, copy: &str, skew: &str, port: u16) -> Operator {
 #[tokio::test]
 async fn with_clocks_two_minutes_apart_one_replica_leads_and_stale_metrics_are_refused() {
     if !Path::new(LIBRARY).exists() {
-        eprintln!("SKIPPED: no wrong clocks; apt-get install faketime");
+        skip("no wrong clocks; apt-get install faketime");
         return;
     }
     let Some(shop) = Shop::open("clocks").await else { return };

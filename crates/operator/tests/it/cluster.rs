@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use homeostat_test_skip::skip;
 use homeostat_testbed::{Cluster, ClusterConfig};
 
 /// The shared cluster; none if there are no binaries.
 pub(crate) fn shared() -> Option<&'static Cluster> {
-    static CLUSTER: OnceLock<Option<&'static Cluster>> = OnceLock::new();
-    *CLUSTER.get_or_init(|| Some(start(binaries()?, fresh_folder("shared"), Vec::new())))
+    static CLUSTER: OnceLock<&'static Cluster> = OnceLock::new();
+    let binaries = binaries()?;
+    Some(CLUSTER.get_or_init(|| start(binaries, fresh_folder("shared"), Vec::new())))
 }
 
 /// A cluster whose API server logs every request of service accounts in `audit.log`; none if there
@@ -39,7 +41,7 @@ pub(crate) fn start(
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let config = ClusterConfig {
             binaries: &binaries,
-            folder: &folder,
+            directory: &folder,
             api_server_arguments: &arguments,
             has_service_accounts: false,
         };
@@ -72,9 +74,7 @@ impl Drop for OwnCluster {
 pub(crate) fn binaries() -> Option<PathBuf> {
     let binaries = std::env::var_os("HOMEOSTAT_TEST_KUBERNETES");
     if binaries.is_none() {
-        eprintln!(
-            "SKIPPED: no Kubernetes; set HOMEOSTAT_TEST_KUBERNETES=$(tests/cluster/kubernetes)"
-        );
+        skip("no Kubernetes; set HOMEOSTAT_TEST_KUBERNETES=$(tests/cluster/kubernetes)");
     }
     binaries.map(PathBuf::from)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use homeostat_operator::cluster::{ReplicaChange, Targets};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};

@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use homeostat_operator::telemetry::Telemetry;
+use homeostat_test_skip::skip;
 use serde_json::{Value, json};
 
 use super::chart::chart_file;
@@ -58,7 +59,7 @@ fn prometheus_understands_every_query_of_the_dashboard() {
     let groups = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
     fs::write(&file, groups.to_string()).expect("written");
     let Ok(checked) = Command::new("promtool").args(["check", "rules"]).arg(&file).output() else {
-        eprintln!("SKIPPED: no promtool; apt-get install prometheus");
+        skip("no promtool; apt-get install prometheus");
         return;
     };
     let said = String::from_utf8_lossy(&checked.stderr);
@@ -108,7 +109,7 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
     broken.watch_error("pods", &gone);
     broken.server_error("status", &kube::Error::LinesCodecMaxLineLengthExceeded);
     broken.admitted("sized");
-    broken.resized(&homeostat_operator::update::PodStep::Evict("x".to_owned()));
+    broken.resized(&homeostat_autoscaler::update::PodStep::Evict("x".to_owned()));
     let (more, more_families) = exported(&broken.text());
     for name in ONLY_AFTER_ERRORS.iter().chain(&ONLY_AFTER_PODS) {
         assert!(more_families.contains(*name), "{name} does not exist");
@@ -148,7 +149,7 @@ async fn metrics_of_an_object_are_removed_with_it() {
         .then_some(())
     })
     .await;
-    let api: kube::Api<homeostat_operator::api::MultidimPodAutoscaler> = shop.api();
+    let api: kube::Api<homeostat_autoscaler::api::MultidimPodAutoscaler> = shop.api();
     api.delete("checkout", &kube::api::DeleteParams::default()).await.expect("deleted");
     eventually("no metrics of it", async || {
         metrics().await.filter(|text| !text.contains(r#"name="checkout""#))

@@ -1,7 +1,8 @@
 //! The custom resource definitions: the checked-in files match the types, and the server refuses
 //! invalid objects.
 
-use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
+use homeostat_operator::install::definitions;
 use kube::Api;
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
+use homeostat_test_skip::skip;
 use homeostat_testbed::{Cluster, ControlPlaneConfig, HollowNodes, free_port};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -26,13 +27,13 @@ const LONG: Duration = Duration::from_secs(180);
 
 /// The cluster that the tests here share; none if there are no binaries or no rights.
 fn shared() -> Option<&'static Cluster> {
-    static CLUSTER: OnceLock<Option<&'static Cluster>> = OnceLock::new();
-    *CLUSTER.get_or_init(|| {
-        let binaries = cluster::binaries()?;
-        if !is_root() {
-            eprintln!("SKIPPED: hollow nodes need root, for their network namespaces");
-            return None;
-        }
+    static CLUSTER: OnceLock<&'static Cluster> = OnceLock::new();
+    let binaries = cluster::binaries()?;
+    if !is_root() {
+        skip("hollow nodes need root, for their network namespaces");
+        return None;
+    }
+    Some(CLUSTER.get_or_init(|| {
         let cluster = cluster::start(binaries.clone(), cluster::fresh_folder("hollow"), Vec::new());
         let (sender, receiver) = std::sync::mpsc::channel();
         // The servers end with the thread that started them, so it runs until the end.
@@ -51,8 +52,8 @@ fn shared() -> Option<&'static Cluster> {
             }
         });
         receiver.recv().expect("they start");
-        Some(cluster)
-    })
+        cluster
+    }))
 }
 
 fn is_root() -> bool {

@@ -9,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use homeostat_test_skip::skip;
+
 use super::operator::{Operator, eventually};
 use super::rights::{install, token};
 use super::shop::{Shop, spec};
@@ -17,7 +19,7 @@ use super::shop::{Shop, spec};
 pub(crate) fn static_file() -> Option<PathBuf> {
     let file = std::env::var_os("HOMEOSTAT_TEST_STATIC");
     if file.is_none() {
-        eprintln!("SKIPPED: no static file; set HOMEOSTAT_TEST_STATIC=$(deploy/image/static dev)");
+        skip("no static file; set HOMEOSTAT_TEST_STATIC=$(deploy/image/static dev)");
     }
     file.map(PathBuf::from)
 }
@@ -26,7 +28,7 @@ pub(crate) fn static_file() -> Option<PathBuf> {
 async fn the_static_file_works_alone_in_a_read_only_root_without_privileges() {
     let Some(file) = static_file() else { return };
     if fs::metadata("/proc/self").expect("we run").uid() != 0 {
-        eprintln!("SKIPPED: only root can change the root of a process");
+        skip("only root can change the root of a process");
         return;
     }
     let Some(shop) = Shop::open("image").await else { return };

@@ -67,7 +67,7 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
     for expect in [
         "shop/shop scales Deployment shop, mode Recommend",
         "Why, ",
-        "their number follows the load",
+        "the number of replicas follows the load",
         "Kubernetes' own autoscalers, each alone:",
         "metrics.k8s.io",
         "prometheus",

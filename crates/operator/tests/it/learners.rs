@@ -4,23 +4,21 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use homeostat_core::{AgentId, SeedTree};
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use homeostat_env::Action;
-use homeostat_operator::api::MultidimPodAutoscaler;
-use homeostat_rl::{AgentContext, AlgorithmConfig, PpoConfig};
 use homeostat_sim_faas::FaasConfig;
 use homeostat_testbed::free_port;
 use homeostat_wire::{
     ClientConfig, EnvironmentClient, EnvironmentError, EnvironmentServer, Opening, ServerConfig,
     SimulatedWorlds, Stepped,
 };
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::operator::{Operator, OperatorConfig, eventually};
+use super::policies::{config_map, of_steps};
 use super::shop::{Shop, spec};
 
 /// A workload with an object for a learner, and an operator that serves learners.
@@ -208,11 +206,11 @@ async fn invalid_actions_and_a_million_pods_do_no_harm() {
             }
         })
         .await;
-    let message = school.shop.condition("checkout", "Ready", "RecommenderNonsense").await;
+    let message = school.shop.condition("checkout", "Ready", "RecommenderInvalid").await;
     assert!(message.contains("three numbers from 0 on") || message.contains("not replicas"));
-    assert!(!school.events("RecommenderNonsense").await.is_empty(), "no event tells of it");
+    assert!(!school.events("RecommenderInvalid").await.is_empty(), "no event tells of it");
     let metrics = school.operator.get("/metrics").expect("an answer");
-    assert!(metrics.contains("reason=\"RecommenderNonsense\""), "{metrics}");
+    assert!(metrics.contains("reason=\"RecommenderInvalid\""), "{metrics}");
 
     // A million pods are limited to the maximum of the object and to its rate.
     let (address, environment) = (school.address, school.environment());
@@ -262,15 +260,8 @@ async fn a_policy_file_recommends_and_joint_does_until_there_is_one() {
     assert!(message.contains("kubectl create configmap checkout-policy"), "{message}");
 
     let maps: Api<ConfigMap> = shop.api();
-    let map = |bytes: Vec<u8>| ConfigMap {
-        metadata: kube::api::ObjectMeta {
-            name: Some("checkout-policy".to_owned()),
-            ..kube::api::ObjectMeta::default()
-        },
-        binary_data: Some([("policy".to_owned(), ByteString(bytes))].into()),
-        ..ConfigMap::default()
-    };
-    maps.create(&PostParams::default(), &map(trained())).await.expect("created");
+    let map = config_map("checkout-policy", of_steps());
+    maps.create(&PostParams::default(), &map).await.expect("created");
     // A change of the object triggers a reconcile.
     object["constraints"]["global"]["maxReplicas"] = json!(9);
     object["recommenders"][0]["policyFile"]["key"] = json!("absent");
@@ -290,17 +281,4 @@ async fn a_policy_file_recommends_and_joint_does_until_there_is_one() {
     let status = api.get("checkout").await.expect("it is there").status.expect("it has one");
     let reasons = &status.decisions[0].reasons;
     assert!(reasons.iter().any(|reason| reason.starts_with("action: ")), "{reasons:?}");
-}
-
-/// An untrained policy of `faas/function-v2`.
-fn trained() -> Vec<u8> {
-    let plan = FaasConfig::default().build().expect("defaults are valid");
-    let world = homeostat_sim_faas::make("faas/function-v2", &plan, 0).expect("it is there");
-    let context = AgentContext {
-        agent: AgentId::new(0),
-        spec: world.spec().clone(),
-        seeds: SeedTree::new(1),
-    };
-    let learner = AlgorithmConfig::Ppo(PpoConfig::default()).build(&context).expect("valid");
-    learner.policy().to_bytes()
 }

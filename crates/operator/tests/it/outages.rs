@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use homeostat_operator::api::{MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint};
+use homeostat_autoscaler::api::{MultidimPodAutoscaler, MultidimPodAutoscalerCheckpoint};
 use homeostat_testbed::Cluster;
 use kube::Api;
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 //! of history.
 
 use std::f64::consts::TAU;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,6 +14,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::cluster::{binaries, fresh_folder};
+use super::policies::{of_simppo_plus, of_steps_in_a_team};
 use super::shop::{Shop, spec};
 
 const MINUTE: u64 = 60;
@@ -20,6 +22,8 @@ const HOURS: u64 = 48;
 /// The pods of `checkout`: containers of 500m and 512Mi, and of 100m and 64Mi.
 const PODS: [&str; 3] =
     ["checkout-7d4b9c8f6b-x2k4f", "checkout-7d4b9c8f6b-b5d6f", "checkout-7d4b9c8f6b-zz9kq"];
+/// The pods of `cart`, which is deployed later and does as `checkout` does.
+const CART_PODS: [&str; 2] = ["cart-6c9d8f7b5d-k8s2x", "cart-6c9d8f7b5d-w4z7q"];
 /// Its second container has a name that YAML reads as a boolean.
 const CONTAINERS: [(&str, f64, f64, f64); 2] = [("app", 0.5, 512.0, 0.1), ("on", 0.1, 64.0, 0.01)];
 const MIB: f64 = (1 << 20) as f64;
@@ -69,7 +73,7 @@ fn remembered(now: u64) -> Recorded {
     let times: Vec<u64> =
         (0..=HOURS * 60).map(|minute| now - HOURS * 3600 + minute * MINUTE).collect();
     let (mut cpu, mut memory, mut requests) = (Vec::new(), Vec::new(), Vec::new());
-    for pod in PODS {
+    for pod in PODS.into_iter().chain(CART_PODS) {
         for (container, cores, mebibytes, part) in CONTAINERS {
             let labels = format!(r#"namespace="shop",pod="{pod}",container="{container}""#);
             let mut total = 0.0;
@@ -90,8 +94,16 @@ fn remembered(now: u64) -> Recorded {
     recorded.family("container_cpu_usage_seconds_total", "counter", &cpu);
     recorded.family("container_memory_working_set_bytes", "gauge", &memory);
     recorded.family("kube_pod_container_resource_requests", "gauge", &requests);
-    let p99 = times.iter().map(|&at| (at, latency(at))).collect();
-    recorded.family("p99_seconds", "gauge", &[(r#"app="checkout""#.to_owned(), p99)]);
+    let mut gauge = |name: &str, figure: &dyn Fn(u64) -> f64| {
+        let of = |app: &str| {
+            (format!(r#"app="{app}""#), times.iter().map(|&at| (at, figure(at))).collect())
+        };
+        recorded.family(name, "gauge", &["checkout", "cart"].map(of));
+    };
+    gauge("p99_seconds", &latency);
+    gauge("mean_seconds", &|at| latency(at) / 4.0);
+    // A request takes 20 ms of CPU.
+    gauge("requests_per_second", &|at| app_cores(at) / 0.02);
     recorded
 }
 
@@ -136,7 +148,7 @@ fn the_history_of_a_cluster_without_the_operator_is_replayed() {
     let folder = fresh_folder("past");
     let config = ClusterConfig {
         binaries: &binaries,
-        folder: &folder,
+        directory: &folder,
         api_server_arguments: &[],
         has_service_accounts: false,
     };
@@ -152,6 +164,11 @@ fn the_history_of_a_cluster_without_the_operator_is_replayed() {
 
     recommends(&scene, &url, &runtime, &client);
     replays(&scene, &url);
+    let cart = serde_json::from_value(workload("Deployment", "cart", 2)).expect("valid");
+    let deployments: Api<Deployment> = Api::namespaced(client, "shop");
+    let params = PostParams::default();
+    runtime.block_on(deployments.create(&params, &cart)).expect("created");
+    replays_policies(&scene, &url, &folder);
     reports_errors(&scene, &url);
 }
 
@@ -179,7 +196,7 @@ fn recommends(scene: &Scene, url: &str, runtime: &tokio::runtime::Runtime, clien
     let table = scene.ask(&[&asked[..], &["table"]].concat());
     let line = table.lines().find(|line| line.contains("deployment/checkout")).expect("a line");
     assert!(line.contains("512Mi->") && line.contains("2d (fair)"), "{table}");
-    assert!(table.contains("no objective is set, so use alone decides"), "{table}");
+    assert!(table.contains("no SLO is set: usage alone decides"), "{table}");
 
     // The server accepts the patches, and the container's name is `on`, not `true`.
     let patches = scene.ask(&[&asked[..], &["patches"]].concat());
@@ -268,6 +285,62 @@ fn replays(scene: &Scene, url: &str) {
     assert!(text.contains("latency with other sizes was not observed"), "{text}");
 }
 
+/// A policy file recommends for several workloads, and each may read the others.
+fn replays_policies(scene: &Scene, url: &str, directory: &Path) {
+    let file = |name: &str, bytes: Vec<u8>| {
+        let path = directory.join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path.display().to_string()
+    };
+    let ask = |policy: &str, load: &[&str]| {
+        let asked = ["replay", "--prometheus", url, "--last", "3h", "-n", "shop"];
+        let slo = ["--latency", "250ms", "--latency-query", "max(p99_seconds{app=\"$workload\"})"];
+        let rest = ["--policy", policy, "--output", "json", "deploy/checkout", "deploy/cart"];
+        let answer = scene.json(&[&asked[..], &slo, load, &rest].concat());
+        answer["workloads"].as_array().expect("a list").clone()
+    };
+    let reasons = |workload: &Value| -> Vec<String> {
+        let changes = workload["changes"].as_array().expect("a list");
+        let reasons = changes.iter().flat_map(|change| change["reasons"].as_array());
+        reasons.flatten().map(|reason| reason.as_str().expect("text").to_owned()).collect()
+    };
+
+    let simppo = file("simppo.policy", of_simppo_plus());
+    let load = [
+        "--request-rate-query",
+        "max(requests_per_second{app=\"$workload\"})",
+        "--mean-latency-query",
+        "max(mean_seconds{app=\"$workload\"})",
+    ];
+    let both = ask(&simppo, &load);
+    assert_eq!(both.len(), 2);
+    for workload in &both {
+        assert_eq!(workload["recommender"], "policy");
+        assert_eq!(workload["substituted"], Value::Null, "{workload:#}");
+        let said = reasons(workload);
+        assert!(said.iter().any(|reason| reason.starts_with("the policy read SP")), "{said:?}");
+        assert!(said.iter().any(|reason| reason.starts_with("set-point: ")), "{said:?}");
+    }
+    // Without its figures, joint stands in, and the answer says why.
+    for workload in ask(&simppo, &[]) {
+        let substituted = &workload["substituted"];
+        assert_eq!(substituted["samples"], workload["ours"]["samples"], "{workload:#}");
+        let why = substituted["why"].as_str().expect("text");
+        assert!(why.contains("set spec.load.requestRateQuery; joint recommends"), "{why}");
+    }
+
+    // A policy that reads its team sees the other workload.
+    let team = file("team.policy", of_steps_in_a_team());
+    for workload in ask(&team, &[]) {
+        let said = reasons(&workload);
+        let sees_use = |reason: &String| {
+            let read = reason.split("team RU_cpu ").nth(1).and_then(|rest| rest.split(',').next());
+            read.and_then(|read| read.parse::<f64>().ok()).is_some_and(|used| used > 0.0)
+        };
+        assert!(said.iter().any(sees_use), "{said:?}");
+    }
+}
+
 fn reports_errors(scene: &Scene, url: &str) {
     let check = |words: &[&str], expect: &str| {
         let said = scene.refused(words);
@@ -289,6 +362,7 @@ fn reports_errors(scene: &Scene, url: &str) {
         &["replay", "mpa/checkout", "-n", "shop", "--prometheus", url],
         "no definition of MultidimPodAutoscaler",
     );
+    check(&[&asked[..], &["--policy", "/none.policy"]].concat(), "failed to read /none.policy");
     check(
         &["replay", "cronjob/a", "-n", "shop", "--prometheus", url],
         "use deploy, sts, rs or mpa",
@@ -343,7 +417,7 @@ async fn control_characters_in_a_status_are_escaped() {
         "conditions": [{ "type": "Ready", "status": "True", "reason": "AsPlanned",
             "message": nasty, "lastTransitionTime": "2026-11-16T00:00:00Z" }],
     }});
-    let api: Api<homeostat_operator::api::MultidimPodAutoscaler> = shop.api();
+    let api: Api<homeostat_autoscaler::api::MultidimPodAutoscaler> = shop.api();
     let params = PatchParams::default();
     api.patch_status("checkout", &params, &Patch::Merge(status)).await.expect("taken");
     for verb in ["explain", "history"] {

@@ -78,11 +78,11 @@ async fn nothing_is_scaled_down_on_wrong_or_missing_answers_of_prometheus() {
     idle(&shop, "made-up", ("0", "0"), None).await;
     idle(&shop, "plain", ("250m", "100Mi"), None).await;
     let lies = [
-        ("zero", "a latency of 0 s cannot be"),
+        ("zero", "a latency of 0 s is impossible"),
         ("nan", "NaN is not a valid amount"),
         ("nothing", "prometheus has no such metric"),
         ("many", "returns 2 series"),
-        ("contrary", "no pod uses any CPU, and yet requests are answered"),
+        ("contrary", "no pod uses any CPU, but requests are answered"),
         ("made-up", "none uses any memory"),
     ];
     let url = prometheus.url();

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use homeostat_operator::api::{MultidimPodAutoscalerStatus, definitions};
+use homeostat_autoscaler::api::MultidimPodAutoscalerStatus;
+use homeostat_operator::install::definitions;
 use homeostat_testbed::{RealCluster, define, free_port, own_control_group, webhook_configuration};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use homeostat_operator::api::{MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
+use homeostat_autoscaler::api::{MultidimPodAutoscaler, MultidimPodAutoscalerStatus};
 use homeostat_operator::measure::{Prometheus, PrometheusAddress};
+use homeostat_test_skip::skip;
 use homeostat_testbed::{
     Ingress, IngressConfig, IngressMetrics, Load, RealCluster, RealClusterConfig, Workload,
     iterations_per_millisecond, own_control_group, run_inside,
@@ -36,7 +37,7 @@ pub(crate) fn on_a_real_node(test: &str, work: impl AsyncFnOnce(&RealCluster)) {
         let arguments = [test, "--exact", "--nocapture"].map(str::to_owned);
         match run_inside(&arguments) {
             Ok(status) => assert!(status.success(), "it failed inside its machine: see above"),
-            Err(why) => eprintln!("SKIPPED: THE OPERATOR ON A REAL NODE: {why}"),
+            Err(why) => skip(&format!("no real node: {why}")),
         }
         return;
     }
@@ -45,7 +46,7 @@ pub(crate) fn on_a_real_node(test: &str, work: impl AsyncFnOnce(&RealCluster)) {
     let _logs = LogsOnPanic(folder.clone());
     let real = RealClusterConfig {
         binaries: &binaries,
-        folder: &folder,
+        directory: &folder,
         controller_manager_arguments: &[],
         metrics_interval: Duration::from_secs(2),
         scrape_interval: Duration::from_secs(1),
@@ -74,6 +75,7 @@ impl RealShop {
             cpu: "80m",
             memory: "64Mi",
             iterations: 5 * iterations_per_millisecond(&real.service),
+            has_cpu_limit: true,
         };
         workload.create(&client).await;
         let metrics = IngressMetrics::serve(real.ingress_port);
@@ -82,6 +84,7 @@ impl RealShop {
             kubeconfig: real.cluster.admin_kubeconfig(),
             namespace: SHOP.to_owned(),
             service: SHOP.to_owned(),
+            run: SHOP.to_owned(),
             metrics,
         };
         let ingress = ingress.start(Load::steady(40.0, 600.0).arrivals(1));

@@ -1,6 +1,6 @@
 //! The controllers' behaviour for single objects.
 
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -223,7 +223,7 @@ async fn a_killed_operator_continues_from_its_checkpoint() {
     }
     shop.autoscaler("checkout", spec("checkout", "Recommend")).await.expect("taken");
     let operator = Operator::start(shop.cluster, &shop.namespace, &NO_WEBHOOK);
-    let api: Api<homeostat_operator::api::MultidimPodAutoscalerCheckpoint> = shop.api();
+    let api: Api<homeostat_autoscaler::api::MultidimPodAutoscalerCheckpoint> = shop.api();
     let first =
         eventually("a checkpoint", async || api.get_opt("checkout").await.expect("asked")).await;
     operator.kill();
@@ -271,7 +271,7 @@ async fn the_history_of_one_workload_is_not_used_for_another() {
     aim("large").await;
     memory(|mebibytes| mebibytes > 3000).await;
     // A new process with the checkpoint does not use it either.
-    let checkpoints: Api<homeostat_operator::api::MultidimPodAutoscalerCheckpoint> = shop.api();
+    let checkpoints: Api<homeostat_autoscaler::api::MultidimPodAutoscalerCheckpoint> = shop.api();
     eventually("a checkpoint of the large one", async || {
         let checkpoint = checkpoints.get_opt("checkout").await.expect("asked")?;
         (checkpoint.spec.scale_target_ref?.name == "large").then_some(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;

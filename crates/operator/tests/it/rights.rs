@@ -347,7 +347,7 @@ async fn open_shop(shop: &Shop) {
     let file = json!({ "configMap": "ads-policy", "key": "policy" });
     learned["recommenders"] = json!([{ "name": "policy", "policyFile": file }]);
     shop.autoscaler("ads", learned).await.expect("taken");
-    let api: Api<homeostat_operator::api::MultidimPodAutoscaler> = shop.api();
+    let api: Api<homeostat_autoscaler::api::MultidimPodAutoscaler> = shop.api();
     let pause = json!({ "metadata": { "annotations": { "homeostat.dev/paused": "perhaps" } } });
     api.patch("ads", &PatchParams::default(), &Patch::Merge(pause)).await.expect("patched");
 }

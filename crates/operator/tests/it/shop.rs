@@ -12,7 +12,8 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use homeostat_operator::api::{MultidimPodAutoscaler, definitions};
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
+use homeostat_operator::install::definitions;
 use homeostat_operator::lease::lease_name;
 use homeostat_testbed::{Cluster, define, define_written_use, write_use, written_use};
 
@@ -112,7 +113,7 @@ impl Shop {
 
     /// Sets the usage of a pod at some time.
     pub(crate) async fn uses_at(&self, pod: &str, cpu: &str, memory: &str, at: Timestamp) {
-        write_use(&self.metrics(), pod, (cpu, memory), at).await;
+        write_use(&self.metrics(), pod, cpu, memory, at).await;
     }
 
     /// Deletes all usage.

@@ -1,7 +1,7 @@
 //! How recommended sizes are applied: by the webhook to new pods, and by eviction to running pods on a
 //! server that cannot resize.
 
-use homeostat_operator::api::MultidimPodAutoscaler;
+use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use homeostat_operator::webhook::Certificates;
 use homeostat_testbed::free_port;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;

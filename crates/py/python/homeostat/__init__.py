@@ -1,7 +1,7 @@
 """Learning controllers that keep services inside their latency objectives at the lowest cost.
 
-Worlds: ``gymnasium.make("homeostat/faas-function-v2")`` after ``import homeostat``,
-:func:`parallel_env` for those that many agents share, :func:`worlds` lists all. Learning:
+Environments: ``gymnasium.make("homeostat/faas-function-v2")`` after ``import homeostat``,
+:func:`parallel_env` for those that many agents share, :func:`environments` lists all. Learning:
 :func:`train`, :func:`load_policy`, :func:`evaluate`, :func:`compare`, :func:`plot`.
 """
 
@@ -14,7 +14,7 @@ from ._native import __version__, default_settings
 from .course import ServerlessEnv
 from .errors import Error, UsageError
 from .gymnasium_env import HomeostatEnv, HomeostatVectorEnv
-from .registration import WorldFacts, card, register, worlds
+from .registration import EnvironmentFacts, card, environments, register, worlds
 from .runs import Comparison, Policy, Run, compare, evaluate, load_policy, plot, train
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "EnvironmentFacts",
     "Error",
     "HomeostatEnv",
     "HomeostatVectorEnv",
@@ -29,11 +30,11 @@ __all__ = [
     "Run",
     "ServerlessEnv",
     "UsageError",
-    "WorldFacts",
     "__version__",
     "card",
     "compare",
     "default_settings",
+    "environments",
     "errors",
     "evaluate",
     "load_policy",
@@ -44,12 +45,12 @@ __all__ = [
 ]
 
 
-def parallel_env(world: Optional[str] = None, **keywords: Any) -> HomeostatParallelEnv:
+def parallel_env(env: Optional[str] = None, **keywords: Any) -> HomeostatParallelEnv:
     """An environment that many agents share, as a ``pettingzoo.ParallelEnv``; by default the one
     that teams are trained in (``faas/fleet-v3``)."""
     from .pettingzoo_env import HomeostatParallelEnv
 
-    return HomeostatParallelEnv(world, **keywords)
+    return HomeostatParallelEnv(env, **keywords)
 
 
 register()

@@ -5,22 +5,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "NativeEnv",
+    "NativeMultiAgentEnv",
+    "NativeVectorEnv",
     "Policy",
-    "SharedWorld",
-    "VectorWorld",
-    "World",
     "__version__",
     "card",
     "compare",
+    "default_multi_agent_env",
     "default_settings",
-    "default_shared_world",
     "draw_curves",
+    "environments",
     "evaluate",
     "own_spelling",
     "policy_files",
     "setting_sections",
     "train",
-    "worlds",
 ]
 
 __version__: Final[str]
@@ -33,10 +33,10 @@ _Figures = Tuple[List[str], List[NDArray[np.float64]], NDArray[np.bool_]]
 _Ended = Tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float32]]
 
 @final
-class World:
+class NativeEnv:
     def __new__(
-        cls, world: str, settings: _Settings = ..., config: Optional[_Path] = None
-    ) -> World: ...
+        cls, env_id: str, settings: _Settings = ..., config: Optional[_Path] = None
+    ) -> NativeEnv: ...
     @property
     def id(self) -> str: ...
     @property
@@ -52,16 +52,16 @@ class World:
     def close(self) -> None: ...
 
 @final
-class VectorWorld:
+class NativeVectorEnv:
     def __new__(
         cls,
-        world: str,
+        env_id: str,
         count: int,
         settings: _Settings = ...,
         config: Optional[_Path] = None,
         autoreset: str = "NextStep",
         copy: bool = True,
-    ) -> VectorWorld: ...
+    ) -> NativeVectorEnv: ...
     @property
     def id(self) -> str: ...
     @property
@@ -87,10 +87,10 @@ class VectorWorld:
     def close(self) -> None: ...
 
 @final
-class SharedWorld:
+class NativeMultiAgentEnv:
     def __new__(
-        cls, world: str, settings: _Settings = ..., config: Optional[_Path] = None
-    ) -> SharedWorld: ...
+        cls, env_id: str, settings: _Settings = ..., config: Optional[_Path] = None
+    ) -> NativeMultiAgentEnv: ...
     @property
     def id(self) -> str: ...
     @property
@@ -121,11 +121,11 @@ class Policy:
     def action_space(self) -> _Space: ...
     def act(self, obs: ArrayLike, deterministic: bool = True) -> Any: ...
 
-def worlds() -> List[Tuple[str, bool, str]]: ...
-def card(world: str) -> str: ...
-def own_spelling(world: str) -> str: ...
+def environments() -> List[Tuple[str, bool, str]]: ...
+def card(env_id: str) -> str: ...
+def own_spelling(env_id: str) -> str: ...
 def default_settings() -> str: ...
-def default_shared_world() -> str: ...
+def default_multi_agent_env() -> str: ...
 def setting_sections() -> List[str]: ...
 def policy_files(path: _Path) -> List[str]: ...
 def evaluate(

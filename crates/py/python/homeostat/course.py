@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from . import _native
 from .errors import UsageError, WrongType
-from .given import seed_of, world_settings
+from .given import seed_of, env_settings
 
 __all__ = ["ServerlessEnv"]
 
-# Longer than anybody plays: the course ends its episodes itself.
+# Longer than any episode: the course ends its episodes itself.
 NO_END = 1_000_000
 
 
@@ -26,7 +26,7 @@ class ServerlessEnv:
     is ``0.3 * cpu_util + 0.7 * slo_preservation``, and a penalty of 1 for an illegal action, for no
     container under load, and for reversing the horizontal direction.
 
-    There is no end: whoever trains decides how long an episode is and calls ``reset``. Settings of
+    There is no end: the caller decides how long an episode is and calls ``reset``. Settings of
     ``faas/course-v2`` are keywords, for example ``load="bursty"``.
     """
 
@@ -44,13 +44,13 @@ class ServerlessEnv:
     def __init__(
         self, seed: Optional[int] = None, steps: int = NO_END, **settings: Any
     ) -> None:
-        given = world_settings({"steps": steps, **settings})
-        self._world = _native.World("faas/course-v2", given)
+        given = env_settings({"steps": steps, **settings})
+        self._native = _native.NativeEnv("faas/course-v2", given)
         self._next_seed = seed_of(seed)
         if self._next_seed is None:
             self._next_seed = int(np.random.default_rng().integers(2**63))
         self.info: Dict[str, float] = {}
-        """Figures of the last step: ``p99_ms``, ``missed``, ``containers`` and others."""
+        """Figures of the last step: ``p99_ms``, ``slo_violations``, ``containers`` and others."""
 
     @property
     def actions(self) -> List[Dict[str, int]]:
@@ -62,21 +62,21 @@ class ServerlessEnv:
         ]
 
     def reset(self, seed: Optional[int] = None) -> NDArray[np.float32]:
-        """Starts an episode; its first state. A seed starts all randomness anew."""
+        """Starts an episode; its first state. A seed restarts all random numbers."""
         given = seed_of(seed)
         first, self._next_seed = self._next_seed, None
-        state: NDArray[np.float32] = self._world.reset(first if given is None else given)
+        state: NDArray[np.float32] = self._native.reset(first if given is None else given)
         self.info = {}
         return state
 
     def step(self, action: Mapping[str, int]) -> Tuple[NDArray[np.float32], float]:
         """Plays ten seconds: the state after them, and the reward."""
-        state, reward, _, _, self.info = self._world.step(self._choices(action))
+        state, reward, _, _, self.info = self._native.step(self._choices(action))
         return state, reward
 
     def render(self) -> str:
         """The platform in text."""
-        return self._world.render_text()
+        return self._native.render_text()
 
     def _choices(self, action: Mapping[str, int]) -> List[int]:
         if not isinstance(action, Mapping):

@@ -18,7 +18,14 @@ AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 MOST_COPIES = 65_536
 
 
-def world_settings(keywords: Dict[str, Any]) -> List[Setting]:
+def env_id_of(env: Any, settings: Dict[str, Any]) -> str:
+    """The id of an environment. ``world`` is the keyword of 0.1.0, accepted for one release."""
+    if env is None and "world" in settings:
+        env = settings.pop("world")
+    return text_of(env, "env")
+
+
+def env_settings(keywords: Dict[str, Any]) -> List[Setting]:
     """Keywords of an environment as settings of its simulator's section."""
     return [(name, value, name) for name, value in keywords.items()]
 
@@ -34,7 +41,7 @@ def whole_number(value: Any) -> Optional[int]:
 
 
 def seed_of(seed: Any) -> Optional[int]:
-    """A seed as the worlds take it: nothing, or a number of 64 bits."""
+    """A seed as the environments take it: nothing, or a number of 64 bits."""
     if seed is None:
         return None
     number = whole_number(seed)
@@ -92,9 +99,9 @@ def optional_file_of(path: Any, name: str) -> Optional[str]:
     return None if path is None else file_of(path, name)
 
 
-def refuse_copy(world: str) -> NoReturn:
-    """What pickling and copying a world raise: it is in the middle of an episode."""
+def refuse_copy(env_id: str) -> NoReturn:
+    """What pickling and copying an environment raise: it is in the middle of an episode."""
     raise WrongType(
-        f"{world} can be neither pickled nor copied: make another where it is needed, "
+        f"{env_id} can be neither pickled nor copied: make another where it is needed, "
         "with the same keywords"
     )

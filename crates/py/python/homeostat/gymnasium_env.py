@@ -1,4 +1,4 @@
-"""Worlds of one agent under Gymnasium's contracts."""
+"""Environments of one agent under Gymnasium's contracts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .given import (
     optional_file_of,
     refuse_copy,
     seed_of,
-    text_of,
-    world_settings,
+    env_id_of,
+    env_settings,
 )
 from .spaces import space_of
 
@@ -37,12 +37,12 @@ def require_render_mode(render_mode: Optional[str]) -> Optional[str]:
     raise UsageError(f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}")
 
 
-def render_of(world: Any, render_mode: Optional[str]) -> Any:
-    """What a world looks like in the mode it was made with; a warning and nothing without one."""
+def render_of(native: Any, render_mode: Optional[str]) -> Any:
+    """What an environment looks like in the mode it was made with; a warning and nothing without one."""
     if render_mode == "ansi":
-        return world.render_text()
+        return native.render_text()
     if render_mode == "rgb_array":
-        return world.render_pixels()
+        return native.render_pixels()
     gymnasium.logger.warn(
         "nothing to render: make the environment with render_mode='ansi' or 'rgb_array'"
     )
@@ -50,9 +50,9 @@ def render_of(world: Any, render_mode: Optional[str]) -> Any:
 
 
 class HomeostatEnv(gymnasium.Env[Any, Any]):
-    """One agent in one world.
+    """One agent in one environment.
 
-    Settings of the ``faas/...`` worlds are keywords with the names of the configuration file:
+    Settings of the ``faas/...`` environments are keywords with the names of the configuration file:
     ``gymnasium.make("homeostat/faas-function-v2", load="bursty", steps=100)``. ``config`` is such a
     file, for example the ``config.toml`` of a run; keywords win over it.
     """
@@ -61,23 +61,23 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        world: str,
+        env: Optional[str] = None,
         render_mode: Optional[str] = None,
         config: Optional[AnyPath] = None,
         **settings: Any,
     ) -> None:
         self.render_mode = require_render_mode(render_mode)
-        self._world = _native.World(
-            text_of(world, "world"), world_settings(settings), optional_file_of(config, "config")
+        self._native = _native.NativeEnv(
+            env_id_of(env, settings), env_settings(settings), optional_file_of(config, "config")
         )
-        self.observation_space = space_of(self._world.observation_space)
-        self.action_space = space_of(self._world.action_space)
+        self.observation_space = space_of(self._native.observation_space)
+        self.action_space = space_of(self._native.action_space)
         self._is_seeded = False
 
     @property
     def card(self) -> str:
         """State, actions and reward in words."""
-        return self._world.card
+        return self._native.card
 
     def reset(
         self, *, seed: Optional[int] = None, options: Optional[Dict[str, Any]] = None
@@ -87,25 +87,25 @@ class HomeostatEnv(gymnasium.Env[Any, Any]):
         if seed is None and not self._is_seeded:
             # Without any seed episodes differ from process to process, as Gymnasium's do.
             seed = int(self.np_random.integers(2**63))
-        observation = self._world.reset(seed)
+        observation = self._native.reset(seed)
         self._is_seeded = True
         return observation, {}
 
     def step(self, action: Any) -> Tuple[Any, float, bool, bool, Dict[str, Any]]:
-        return self._world.step(action)
+        return self._native.step(action)
 
     def render(self) -> Any:
-        return render_of(self._world, self.render_mode)
+        return render_of(self._native, self.render_mode)
 
     def close(self) -> None:
-        self._world.close()
+        self._native.close()
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy(self._world.id)
+        refuse_copy(self._native.id)
 
 
 class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
-    """Copies of one world, stepped together in one call without the interpreter's lock.
+    """Copies of one environment, stepped together in one call without the interpreter's lock.
 
     Copy ``i`` of ``reset(seed=s)`` is seeded with ``s + i``, as in Gymnasium's own. Observations are
     written straight into the array that is returned. With ``copy=True``, the default, that is a new
@@ -125,7 +125,7 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        world: str,
+        env: Optional[str] = None,
         num_envs: int = 1,
         render_mode: Optional[str] = None,
         config: Optional[AnyPath] = None,
@@ -136,10 +136,10 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         self.render_mode = require_render_mode(render_mode)
         mode = getattr(autoreset_mode, "value", autoreset_mode)
         num_envs = count_of(num_envs, "num_envs", 1, MOST_COPIES)
-        self._world = _native.VectorWorld(
-            text_of(world, "world"),
+        self._native = _native.NativeVectorEnv(
+            env_id_of(env, settings),
             num_envs,
-            world_settings(settings),
+            env_settings(settings),
             optional_file_of(config, "config"),
             str(mode),
             flag_of(copy, "copy"),
@@ -147,8 +147,8 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = space_of(self._world.observation_space)
-        self.single_action_space = space_of(self._world.action_space)
+        self.single_observation_space = space_of(self._native.observation_space)
+        self.single_action_space = space_of(self._native.action_space)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._is_seeded = False
@@ -172,12 +172,12 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
                     f"reset_mask must be of bool and of shape ({self.num_envs},), "
                     f"got {mask.dtype} of shape {mask.shape}"
                 )
-        observations = self._world.reset(seeds, mask)
+        observations = self._native.reset(seeds, mask)
         self._is_seeded = True
         return self._in_their_space(observations), {}
 
     def step(self, actions: Any) -> Tuple[Any, Any, Any, Any, Dict[str, Any]]:
-        observations, rewards, terminations, truncations, figures, ended = self._world.step(actions)
+        observations, rewards, terminations, truncations, figures, ended = self._native.step(actions)
         infos: Dict[str, Any] = {}
         if figures is not None:
             names, rows, is_there = figures
@@ -191,17 +191,17 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> Any:
-        rendered = render_of(self._world, self.render_mode)
+        rendered = render_of(self._native, self.render_mode)
         return None if rendered is None else tuple(rendered)
 
     def close_extras(self, **kwargs: Any) -> None:
         # Gymnasium also closes what could not be made.
-        world = getattr(self, "_world", None)
-        if world is not None:
-            world.close()
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.close()
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy(self._world.id)
+        refuse_copy(self._native.id)
 
     def _seeds_of(self, seed: Any) -> List[Optional[int]]:
         if seed is None:

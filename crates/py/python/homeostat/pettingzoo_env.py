@@ -1,4 +1,4 @@
-"""Worlds that many agents share under PettingZoo's contract."""
+"""Environments that many agents share under PettingZoo's contract."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from . import _native
 from .errors import UsageError, WrongType
 from .gymnasium_env import RENDER_FPS, RENDER_MODES, render_of, require_render_mode
-from .given import AnyPath, optional_file_of, refuse_copy, seed_of, text_of, world_settings
+from .given import AnyPath, env_id_of, env_settings, optional_file_of, refuse_copy, seed_of
 from .spaces import space_of
 
 try:
     from pettingzoo import ParallelEnv
 except ImportError as error:
     raise ImportError(
-        "worlds of many agents need PettingZoo: pip install pettingzoo"
+        "environments of many agents need PettingZoo: pip install pettingzoo"
     ) from error
 
 __all__ = ["HomeostatParallelEnv"]
@@ -31,12 +31,12 @@ def name_of(number: int) -> str:
 
 
 class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
-    """Agents in one world, who may join and leave while it runs.
+    """Agents in one environment; they may join and leave during an episode.
 
-    Whoever joined in a step is in all that the step returns, with a reward of zero, and acts from
-    the next on; whoever left has ``terminated`` set and is gone from ``agents``. Names are never
-    used twice unless a reset with a seed begins anew. ``possible_agents`` is there only where it is
-    known who may ever come, that is without churn.
+    An agent that joined in a step is in all that the step returns, with a reward of zero, and acts
+    from the next step on; an agent that left has ``terminated`` set and is gone from ``agents``. Names
+    are never used twice, except after a reset with a seed. ``possible_agents`` exists only where all
+    agents are known beforehand, that is without churn.
 
     Settings are keywords with the names of the configuration file: ``functions=24, churn=0.1``.
     ``max_cycles`` is PettingZoo's word for ``steps``.
@@ -46,26 +46,27 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
 
     def __init__(
         self,
-        world: Optional[str] = None,
+        env: Optional[str] = None,
         render_mode: Optional[str] = None,
         config: Optional[AnyPath] = None,
         max_cycles: Optional[int] = None,
         **settings: Any,
     ) -> None:
         self.render_mode = require_render_mode(render_mode)
-        given = world_settings(settings)
+        if env is None and "world" not in settings:
+            env = _native.default_multi_agent_env()
+        env_id = env_id_of(env, settings)
+        given = env_settings(settings)
         if max_cycles is not None:
             if "steps" in settings:
                 raise UsageError("max_cycles and steps are the same setting: give one of them")
             given.append(("steps", max_cycles, "max_cycles"))
-        if world is None:
-            world = _native.default_shared_world()
-        self._world = _native.SharedWorld(
-            text_of(world, "world"), given, optional_file_of(config, "config")
+        self._native = _native.NativeMultiAgentEnv(
+            env_id, given, optional_file_of(config, "config")
         )
-        name = self._world.id.replace("/", "_", 1).replace("-", "_")
+        name = self._native.id.replace("/", "_", 1).replace("-", "_")
         self.metadata = {**self.metadata, "name": name, "is_parallelizable": True}
-        possible = self._world.possible_agents
+        possible = self._native.possible_agents
         if possible is not None:
             self.possible_agents = [name_of(number) for number in possible]
         self.agents: List[str] = []
@@ -81,7 +82,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
             # Without any seed episodes differ from process to process.
             seed = int(np.random.default_rng().integers(2**63))
         self._np_random = self._np_random or np.random.default_rng(seed)
-        observations = {name_of(number): obs for number, obs in self._world.reset(seed)}
+        observations = {name_of(number): obs for number, obs in self._native.reset(seed)}
         self.agents = list(observations)
         # Spaces of those who left are let go, or they would gather for ever.
         for kept in (self.observation_spaces, self.action_spaces):
@@ -98,7 +99,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         Dict[str, bool],
         Dict[str, Dict[str, Any]],
     ]:
-        played, joined = self._world.step(self._in_order(actions))
+        played, joined = self._native.step(self._in_order(actions))
         observations: Dict[str, Any] = {}
         rewards: Dict[str, float] = {}
         terminations: Dict[str, bool] = {}
@@ -119,33 +120,33 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         return observations, rewards, terminations, truncations, infos
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        return self._space(self.observation_spaces, self._world.observation_space, agent)
+        return self._space(self.observation_spaces, self._native.observation_space, agent)
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        return self._space(self.action_spaces, self._world.action_space, agent)
+        return self._space(self.action_spaces, self._native.action_space, agent)
 
     def state(self) -> np.ndarray[Any, Any]:
-        """Everybody's observation in one row, in the order of ``agents``."""
-        return self._world.state()
+        """The observations of all agents in one row, in the order of ``agents``."""
+        return self._native.state()
 
     def render(self) -> Any:
-        return render_of(self._world, self.render_mode)
+        return render_of(self._native, self.render_mode)
 
     def close(self) -> None:
-        self._world.close()
+        self._native.close()
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy(self._world.id)
+        refuse_copy(self._native.id)
 
     def _in_order(self, actions: Dict[str, Any]) -> List[Any]:
-        """The actions in the order of the agents; each must have one and nobody else."""
+        """The actions in the order of the agents; one for each agent and no other."""
         if not isinstance(actions, dict):
             raise WrongType(
-                f"{self._world.id} expects a dictionary of actions by agent, "
+                f"{self._native.id} expects a dictionary of actions by agent, "
                 f"got {type(actions).__name__}"
             )
         if not self.agents:
-            # Nobody is there before the first reset and after the last step: the world says which.
+            # There are no agents before the first reset and after the last step: the error says which.
             return []
         missing = [name for name in self.agents if name not in actions]
         strangers = [name for name in actions if name not in self.agents]
@@ -153,7 +154,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
             said = [f"none for {', '.join(missing)}"] if missing else []
             said += [f"one for {', '.join(map(str, strangers))}"] if strangers else []
             raise UsageError(
-                f"{self._world.id} expects an action for each of its {len(self.agents)} living "
+                f"{self._native.id} expects an action for each of its {len(self.agents)} living "
                 f"agents, got {' and '.join(said)}"
             )
         return [actions[name] for name in self.agents]
@@ -165,7 +166,7 @@ class HomeostatParallelEnv(ParallelEnv):  # type: ignore[misc]
         possible = getattr(self, "possible_agents", None)
         if possible is not None and agent not in possible:
             raise UsageError(
-                f"{self._world.id} has no agent {agent!r}: "
+                f"{self._native.id} has no agent {agent!r}: "
                 f"there are {possible[0]} to {possible[-1]}"
             )
         if agent not in kept:

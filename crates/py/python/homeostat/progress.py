@@ -151,7 +151,7 @@ def terminal_bar() -> Any:
 
 
 def reporter(progress: ProgressOption) -> Any:
-    """Who shows progress: nobody, a function of the caller's, or what suits the place."""
+    """What shows progress: nothing, a function of the caller's, or what suits the place."""
     if progress is False:
         return Silence()
     if callable(progress):

@@ -1,4 +1,4 @@
-"""Every world by an id of Gymnasium: ``faas/function-v2`` is ``homeostat/faas-function-v2``."""
+"""Every environment by an id of Gymnasium: ``faas/function-v2`` is ``homeostat/faas-function-v2``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from . import _native
 from .errors import UsageError
 from .given import text_of
 
-__all__ = ["WorldFacts", "card", "worlds"]
+__all__ = ["EnvironmentFacts", "card", "environments", "worlds"]
 
 
-class WorldFacts(NamedTuple):
-    """What there is to know of a world before it is made."""
+class EnvironmentFacts(NamedTuple):
+    """What is known of an environment before it is made."""
 
     id: str
     """As the command line spells it."""
@@ -26,30 +26,34 @@ class WorldFacts(NamedTuple):
     """One sentence."""
 
 
-def worlds() -> List[WorldFacts]:
-    """Every world."""
+def environments() -> List[EnvironmentFacts]:
+    """Every environment."""
     return [
-        WorldFacts(world, f"homeostat/{world.replace('/', '-', 1)}", is_shared, summary)
-        for world, is_shared, summary in _native.worlds()
+        EnvironmentFacts(env_id, f"homeostat/{env_id.replace('/', '-', 1)}", is_shared, summary)
+        for env_id, is_shared, summary in _native.environments()
     ]
 
 
-def card(world: str) -> str:
-    """State, actions and reward of a world in words."""
-    return _native.card(text_of(world, "world"))
+# The name of 0.1.0, for one release.
+worlds = environments
 
 
-def refuse_shared(world: str, **_: Any) -> gymnasium.Env[Any, Any]:
-    """What ``gymnasium.make`` answers for a world of many agents."""
+def card(env: str) -> str:
+    """State, actions and reward of an environment in words."""
+    return _native.card(text_of(env, "env"))
+
+
+def refuse_shared(env: str, **_: Any) -> gymnasium.Env[Any, Any]:
+    """What ``gymnasium.make`` answers for an environment of many agents."""
     raise UsageError(
-        f"{world} is shared by many agents, and one with a single agent is needed here: "
-        f'make it with homeostat.parallel_env("{world}")'
+        f"{env} is shared by many agents, and one with a single agent is needed here: "
+        f'make it with homeostat.parallel_env("{env}")'
     )
 
 
 def register() -> None:
-    """Makes the worlds known to Gymnasium; again is no error."""
-    for facts in worlds():
+    """Registers the environments with Gymnasium; calling it again is no error."""
+    for facts in environments():
         if facts.gymnasium_id in gymnasium.registry:
             continue
         entry = "homeostat.registration:refuse_shared"
@@ -61,5 +65,5 @@ def register() -> None:
             facts.gymnasium_id,
             entry_point=entry,
             vector_entry_point=vector_entry,
-            kwargs={"world": facts.id},
+            kwargs={"env": facts.id},
         )

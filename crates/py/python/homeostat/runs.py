@@ -56,10 +56,10 @@ def train(
     tensorboard: bool = False,
     **settings: Any,
 ) -> Run:
-    """Trains agents and keeps everything in a run folder, as ``homeostat train`` does.
+    """Trains agents and keeps everything in a run directory, as ``homeostat train`` does.
 
     ``algorithm`` is ``ppo``, ``dqn``, ``ddpg``, ``q-learning`` or ``reinforce``, or the method of a
-    team that shares a world: ``simppo``, ``simppo+``, ``s-rl``, ``il-rl``, ``cpq-rl``, ``ma-ppo``. Every
+    team that shares an environment: ``simppo``, ``simppo+``, ``s-rl``, ``il-rl``, ``cpq-rl``, ``ma-ppo``. Every
     other setting is a keyword: those of ``[run]`` by name (``log_every=4096``), those of a section as a
     dictionary (``ppo={"clip": 0.1}, faas={"load": "bursty"}``). Files, environment variables and
     presets count as on the command line; keywords win.
@@ -136,7 +136,7 @@ class Run:
         self._timing: Optional[Dict[str, float]] = None
         if not (self.path / "config.toml").is_file():
             reason = "it has no config.toml" if self.path.exists() else "it does not exist"
-            raise UsageError(f"{self.path} is not a run folder: {reason}")
+            raise UsageError(f"{self.path} is not a run directory: {reason}")
 
     @property
     def summary(self) -> Dict[str, Any]:
@@ -144,7 +144,7 @@ class Run:
         file = self.path / "summary.json"
         if not file.is_file():
             raise Error(
-                f"{self.path} has no summary yet: its training goes on, or was cut off; "
+                f"{self.path} has no summary: the training is still running or was interrupted; "
                 f'homeostat.train(resume="{self.path}")'
             )
         found: Dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -226,7 +226,7 @@ class Policy:
 
     @property
     def env(self) -> str:
-        """The world it was trained for."""
+        """The environment it was trained for."""
         return self._native.env
 
     @property
@@ -248,7 +248,7 @@ class Policy:
 
 
 def load_policy(path: PathOrRun, agent: Optional[int] = None, seed: int = 0) -> Policy:
-    """A policy from its file, or from a run folder; of several agents ``agent`` says which."""
+    """A policy from its file, or from a run directory; of several agents ``agent`` says which."""
     files = [Path(file) for file in _native.policy_files(path_of(path))]
     if agent is not None:
         agent = count_of(agent, "agent", 0, 2**32 - 1)
@@ -267,8 +267,8 @@ def load_policy(path: PathOrRun, agent: Optional[int] = None, seed: int = 0) -> 
 def evaluate(
     path: PathOrRun, episodes: int = 100, seed: int = 1, stochastic: bool = False
 ) -> Dict[str, Dict[str, NDArray[np.float64]]]:
-    """Plays the policies of a run, or of one file, on worlds they have not met: ``returns`` and
-    ``lengths`` of the episodes of each agent. Policies of a shared world play it together."""
+    """Plays the policies of a run, or of one file, on seeds that training did not use: ``returns`` and
+    ``lengths`` of the episodes of each agent. Policies of a shared environment play it together."""
     played = _native.evaluate(
         path_of(path),
         count_of(episodes, "episodes", 0, 2**63 - 1),
@@ -279,12 +279,17 @@ def evaluate(
 
 
 class Comparison:
-    """Runs held against one of them: a record of each, with intervals of 95 %."""
+    """Runs compared with one of them: a record of each, with intervals of 95 %."""
 
-    def __init__(self, records: List[Dict[str, Any]], worlds: List[str]) -> None:
+    def __init__(self, records: List[Dict[str, Any]], setting_differences: List[str]) -> None:
         self.records = records
-        self.worlds = worlds
-        """In what the worlds of the runs differ; empty for a fair comparison."""
+        self.setting_differences = setting_differences
+        """Settings in which the simulated systems differ; empty for a fair comparison."""
+
+    @property
+    def worlds(self) -> List[str]:
+        """The name of 0.1.0 for ``setting_differences``, for one release."""
+        return self.setting_differences
 
     @property
     def columns(self) -> Dict[str, NDArray[Any]]:
@@ -332,16 +337,16 @@ def compare(
     anyway: bool = False,
     per_function: bool = False,
 ) -> Comparison:
-    """Holds runs against each other, as ``homeostat compare`` does: simulations seed by seed,
+    """Compares runs, as ``homeostat compare`` does: simulations seed by seed,
     trainings by Welch's interval over their agents. The baseline is the first run, or the one that
-    is named. ``anyway`` compares runs of different worlds."""
-    records, worlds = _native.compare(
+    is named. ``anyway`` compares runs of systems with different settings."""
+    records, differences = _native.compare(
         [path_of(run) for run in runs],
         None if baseline is None else path_of(baseline),
         flag_of(anyway, "anyway"),
         flag_of(per_function, "per_function"),
     )
-    return Comparison([json.loads(record) for record in records], worlds)
+    return Comparison([json.loads(record) for record in records], differences)
 
 
 def plot(

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces for those of the worlds."""
+"""Gymnasium's spaces for those of the environments."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from pettingzoo.utils.env import AECEnv
 
 from .pettingzoo_env import HomeostatParallelEnv
-from .registration import worlds
+from .registration import environments
 
 
 class ZooModule:
     """What PettingZoo expects in the module of an environment."""
 
-    def __init__(self, world: str) -> None:
-        self.world = world
+    def __init__(self, env_id: str) -> None:
+        self.env_id = env_id
 
     def parallel_env(self, **keywords: Any) -> HomeostatParallelEnv:
         """All agents act at once."""
-        return HomeostatParallelEnv(self.world, **keywords)
+        return HomeostatParallelEnv(self.env_id, **keywords)
 
     def env(self, **keywords: Any) -> AECEnv[Any, Any, Any]:
         """One agent acts after the other. Every agent must be known beforehand: no churn."""
@@ -33,12 +33,12 @@ class ZooModule:
     raw_env = parallel_env
 
     def __repr__(self) -> str:
-        return f"<homeostat.zoo {self.world}>"
+        return f"<homeostat.zoo {self.env_id}>"
 
 
 _MODULES = {
     facts.id.replace("/", "_", 1).replace("-", "_"): ZooModule(facts.id)
-    for facts in worlds()
+    for facts in environments()
     if facts.is_shared
 }
 

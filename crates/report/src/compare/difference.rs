@@ -38,7 +38,7 @@ impl Difference {
     }
 
     /// Of two independent samples, whose spreads may differ (Welch).
-    pub fn welch(metric: &'static Metric, own: &Summary, base: &Summary) -> Self {
+    pub(super) fn welch(metric: &'static Metric, own: &Summary, base: &Summary) -> Self {
         let mean = own.mean - base.mean;
         if own.count < 2 || base.count < 2 {
             return Self { metric, mean, interval: None };
@@ -55,6 +55,12 @@ impl Difference {
             variance.powi(2) / (weight(own_part, own.count) + weight(base_part, base.count));
         let half = student_t(degrees.floor().max(1.0) as usize) * variance.sqrt();
         Self { metric, mean, interval: Some(half) }
+    }
+
+    /// The mean and half its interval, in the unit in which people read the figure.
+    pub fn in_unit(&self) -> (f64, Option<f64>) {
+        let in_unit = |value| self.metric.in_unit(value);
+        (in_unit(self.mean), self.interval.map(in_unit))
     }
 
     /// Better or worse only where the interval excludes zero.

@@ -1,6 +1,9 @@
 //! The figures that runs are compared by.
 
+use homeostat_lab::Summary;
 use homeostat_simulate::Figures;
+
+use super::format::with_interval;
 
 /// One figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +12,7 @@ pub struct Metric {
     pub key: &'static str,
     /// Its name for people.
     pub label: &'static str,
-    /// Its unit; nothing for plain numbers.
+    /// The unit in which people read it, where `%` is for ratios; nothing for plain numbers.
     pub unit: &'static str,
     /// Which way is better, if either is.
     pub direction: Direction,
@@ -38,13 +41,13 @@ impl Metric {
     /// The figures of simulations, and where each is found.
     pub const SIMULATION: [(Self, OfFigures); 12] = [
         (Self::shown("requests", "requests", ""), |figures| figures.requests as f64),
-        (Self::compared("miss_pct", "missed requests", "%", Direction::Lower), |figures| {
-            figures.miss_pct
-        }),
         (
-            Self::compared("p99_over_slo", "p99 over the objective", "", Direction::Lower),
-            |figures| figures.p99_over_slo,
+            Self::compared("slo_violation_ratio", "SLO violations", "%", Direction::Lower),
+            |figures| figures.slo_violation_ratio,
         ),
+        (Self::compared("p99_over_slo", "p99 / SLO threshold", "", Direction::Lower), |figures| {
+            figures.p99_over_slo
+        }),
         (Self::shown("preservation", "SLO preservation", ""), |figures| figures.preservation),
         (Self::shown("cpu_utilisation", "CPU utilisation", ""), |figures| figures.cpu_utilisation),
         (Self::shown("memory_utilisation", "memory utilisation", ""), |figures| {
@@ -58,11 +61,20 @@ impl Metric {
             figures.memory_gib_s
         }),
         (Self::shown("cold_starts", "cold starts", ""), |figures| figures.cold_starts as f64),
-        (Self::shown("oom_kills", "kills for want of memory", ""), |figures| {
-            figures.oom_kills as f64
-        }),
+        (Self::shown("oom_kills", "out-of-memory kills", ""), |figures| figures.oom_kills as f64),
         (Self::shown("reward", "reward", ""), |figures| figures.reward),
     ];
+
+    /// A value in the unit in which people read it.
+    pub(super) fn in_unit(&self, value: f64) -> f64 {
+        if self.unit == "%" { 100.0 * value } else { value }
+    }
+
+    /// The mean with its interval, in the unit in which people read it.
+    pub fn text(&self, summary: &Summary) -> String {
+        let interval = summary.interval().map(|half| self.in_unit(half));
+        with_interval(self.in_unit(summary.mean), interval)
+    }
 
     const fn compared(
         key: &'static str,

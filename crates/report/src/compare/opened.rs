@@ -1,9 +1,9 @@
-//! Run folders of either kind, read and checked.
+//! Run directories of either kind, read and checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use homeostat_lab::{Error, Result, RunFolder};
+use homeostat_lab::{Error, Result, RunDirectory};
 use homeostat_simulate::FinishedSimulation;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub enum OpenedRun {
 /// A finished training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingRun {
-    /// Its folder.
+    /// Its directory.
     pub path: PathBuf,
     /// Version of the program.
     pub homeostat: String,
@@ -38,11 +38,11 @@ pub struct TrainingRun {
 }
 
 impl OpenedRun {
-    /// Reads a folder. What is broken or unfinished is refused with the name of the file.
+    /// Reads a directory. What is broken or unfinished is refused with the name of the file.
     pub fn open(path: &Path) -> Result<Self> {
-        let folder = RunFolder::open(path)?;
-        let facts = read_json(&folder, "run.json")?;
-        let config = folder.read("config.toml")?;
+        let directory = RunDirectory::open(path)?;
+        let facts = read_json(&directory, "run.json")?;
+        let config = directory.read("config.toml")?;
         let config: Result<toml::Table, String> = std::str::from_utf8(&config)
             .map_err(|error| error.to_string())
             .and_then(|text| text.parse().map_err(|error: toml::de::Error| error.to_string()));
@@ -54,10 +54,10 @@ impl OpenedRun {
             }
             return Ok(Self::Simulation(run));
         }
-        Ok(Self::Training(TrainingRun::read(&folder, &facts)?))
+        Ok(Self::Training(TrainingRun::read(&directory, &facts)?))
     }
 
-    /// Its folder.
+    /// Its directory.
     pub fn path(&self) -> &Path {
         match self {
             Self::Simulation(run) => &run.path,
@@ -77,21 +77,21 @@ impl OpenedRun {
 }
 
 impl TrainingRun {
-    fn read(folder: &RunFolder, facts: &Value) -> Result<Self> {
-        let path = folder.path();
-        if !folder.file("summary.json").is_file() {
+    fn read(directory: &RunDirectory, facts: &Value) -> Result<Self> {
+        let path = directory.path();
+        if !directory.file("summary.json").is_file() {
             let reason = format!(
-                "it has no summary.json yet: its training goes on, or was cut off; homeostat train --resume {}",
+                "it has no summary.json: the training is still running or was interrupted; resume it with homeostat train --resume {}",
                 path.display()
             );
             return Err(Error::NotARun { path: path.to_owned(), reason });
         }
-        let summary = read_json(folder, "summary.json")?;
+        let summary = read_json(directory, "summary.json")?;
         let word = |name: &str, from: &Value, key: &str| {
             let word = from.get(key).and_then(Value::as_str).map(str::to_owned);
             word.ok_or_else(|| unusable(path, name, &format!("it has no text `{key}`")))
         };
-        let returns = last_returns(folder)?;
+        let returns = last_returns(directory)?;
         if returns.is_empty() {
             return Err(unusable(path, "metrics.jsonl", "no agent has finished an episode"));
         }
@@ -109,13 +109,13 @@ impl TrainingRun {
 }
 
 /// The last figure of each agent, in their order.
-fn last_returns(folder: &RunFolder) -> Result<Vec<f64>> {
-    let metrics = folder.read("metrics.jsonl")?;
+fn last_returns(directory: &RunDirectory) -> Result<Vec<f64>> {
+    let metrics = directory.read("metrics.jsonl")?;
     let mut last: BTreeMap<u64, f64> = BTreeMap::new();
     for (number, line) in String::from_utf8_lossy(&metrics).lines().enumerate() {
         let line: Value = serde_json::from_str(line).map_err(|error| {
             let reason = format!("line {}: {error}", number + 1);
-            unusable(folder.path(), "metrics.jsonl", &reason)
+            unusable(directory.path(), "metrics.jsonl", &reason)
         })?;
         if let (Some(agent), Some(value)) = (line["agent"].as_u64(), line["return_recent"].as_f64())
         {
@@ -125,9 +125,9 @@ fn last_returns(folder: &RunFolder) -> Result<Vec<f64>> {
     Ok(last.into_values().collect())
 }
 
-fn read_json(folder: &RunFolder, name: &str) -> Result<Value> {
-    serde_json::from_slice(&folder.read(name)?)
-        .map_err(|error| unusable(folder.path(), name, &error.to_string()))
+fn read_json(directory: &RunDirectory, name: &str) -> Result<Value> {
+    serde_json::from_slice(&directory.read(name)?)
+        .map_err(|error| unusable(directory.path(), name, &error.to_string()))
 }
 
 pub(crate) fn unusable(path: &Path, name: &str, reason: &str) -> Error {

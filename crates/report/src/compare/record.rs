@@ -1,8 +1,21 @@
 //! A compared run as one flat record, for programs.
 
+use homeostat_lab::{FormerPercentage, with_former_percentages};
 use serde_json::{Map, Value, json};
 
 use super::{Comparison, RunKind, Verdict};
+
+/// The percentages that records of 0.1.0 had.
+const FORMER: [FormerPercentage; 5] = [
+    FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" },
+    FormerPercentage { new: "slo_violation_ratio_interval", old: "miss_pct_interval" },
+    FormerPercentage { new: "slo_violation_ratio_difference", old: "miss_pct_difference" },
+    FormerPercentage {
+        new: "slo_violation_ratio_difference_interval",
+        old: "miss_pct_difference_interval",
+    },
+    FormerPercentage { new: "slo_violation_ratio_shows", old: "miss_pct_shows" },
+];
 
 impl Comparison {
     /// Everything of the run at this place: figures, their intervals, and what differs; with
@@ -44,6 +57,6 @@ impl Comparison {
         };
         fields.insert("better".to_owned(), json!(count(Verdict::Better)));
         fields.insert("worse".to_owned(), json!(count(Verdict::Worse)));
-        Value::Object(fields)
+        with_former_percentages(Value::Object(fields), &FORMER)
     }
 }

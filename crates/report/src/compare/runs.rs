@@ -7,7 +7,7 @@ use homeostat_simulate::FinishedSimulation;
 
 use super::{Comparison, OpenedRun, Scope};
 
-/// Runs to be held against one of them.
+/// Runs to compare with one of them.
 #[derive(Debug, Clone)]
 pub struct OpenedRuns {
     runs: Vec<OpenedRun>,
@@ -15,7 +15,7 @@ pub struct OpenedRuns {
 }
 
 impl OpenedRuns {
-    /// Reads every folder. The baseline is the first, or the one that is named; one that is
+    /// Reads every directory. The baseline is the first, or the one that is named; one that is
     /// named and not among the others comes before them.
     pub fn open(paths: &[PathBuf], baseline: Option<&Path>) -> Result<Self> {
         let mut paths = paths.to_vec();
@@ -41,7 +41,7 @@ impl OpenedRuns {
             self.runs.iter().filter_map(OpenedRun::simulation).collect();
         if simulations.is_empty() {
             let reason =
-                "trainings have no functions: leave --per-function out, or name simulations"
+                "training runs have no functions: omit --per-function, or compare simulations"
                     .to_owned();
             return Err(Error::Incomparable { reason });
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_lab::RunFolder;
+use homeostat_lab::RunDirectory;
 use toml::{Table, Value};
 
 /// A simulator with the settings that a run had.
@@ -18,7 +18,7 @@ pub(crate) struct SimulatorSettings {
 impl SimulatorSettings {
     /// Reads them of a run directory.
     pub(crate) fn of_run(path: &Path) -> Self {
-        let text = RunFolder::open(path).and_then(|folder| folder.read("config.toml"));
+        let text = RunDirectory::open(path).and_then(|directory| directory.read("config.toml"));
         let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Self::of_config(&text.unwrap_or_default())
     }

@@ -1,12 +1,12 @@
 use super::*;
 use homeostat_simulate::SimulationFacts;
 
-/// A simulation of these seeds, with the misses given.
-fn simulation(policy: &str, misses: &[(u64, f64)]) -> FinishedSimulation {
-    let outcome = |(seed, miss_pct): &(u64, f64)| SimulationOutcome {
+/// A simulation of these seeds, with the SLO violation ratios given.
+fn simulation(policy: &str, ratios: &[(u64, f64)]) -> FinishedSimulation {
+    let outcome = |(seed, ratio): &(u64, f64)| SimulationOutcome {
         seed: *seed,
         duration_s: 100.0,
-        total: Figures { miss_pct: *miss_pct, requests: 1000, ..Figures::default() },
+        total: Figures { slo_violation_ratio: *ratio, requests: 1000, ..Figures::default() },
         node_use: 0.5,
         refused: 0,
         ungranted: 0,
@@ -25,41 +25,41 @@ fn simulation(policy: &str, misses: &[(u64, f64)]) -> FinishedSimulation {
             mean_load: None,
             duration_s: 100.0,
             window_s: 10.0,
-            seeds: misses.iter().map(|(seed, _)| *seed).collect(),
+            seeds: ratios.iter().map(|(seed, _)| *seed).collect(),
         },
-        outcomes: misses.iter().map(outcome).collect(),
+        outcomes: ratios.iter().map(outcome).collect(),
     }
 }
 
-fn miss_difference(base: &[(u64, f64)], own: &[(u64, f64)]) -> Option<Difference> {
+fn difference_of(base: &[(u64, f64)], own: &[(u64, f64)]) -> Option<Difference> {
     let (base, own) = (simulation("base", base), simulation("own", own));
     let comparison = Comparison::of_simulations(&[&base, &own], 0, Scope::Total).unwrap();
     assert!(comparison.runs[0].differences.is_empty(), "the baseline differs from nothing");
     let mut differences = comparison.runs[1].differences.iter();
-    differences.find(|difference| difference.metric.key == "miss_pct").copied()
+    differences.find(|difference| difference.metric.key == "slo_violation_ratio").copied()
 }
 
 #[test]
 fn a_small_difference_shows_when_seeds_are_paired() {
-    // Between seeds the misses swing by tens of percent; within a pair by a tenth.
+    // Between seeds the ratios differ by tens; within a pair by about one.
     let base = [(1, 10.0), (2, 30.0), (3, 50.0), (4, 20.0)];
     let own = [(4, 18.9), (3, 49.1), (2, 28.9), (1, 9.1)];
-    let difference = miss_difference(&base, &own).unwrap();
+    let difference = difference_of(&base, &own).unwrap();
     assert!((difference.mean + 1.0).abs() < 1e-9);
     // Deviation 0.11547 of four values: 3.182 * 0.11547 / 2.
     assert!((difference.interval.unwrap() - 0.1837).abs() < 1e-3, "{difference:?}");
     assert_eq!(difference.verdict(), Verdict::Better);
-    let turned = miss_difference(&own, &base).unwrap();
+    let turned = difference_of(&own, &base).unwrap();
     assert_eq!(turned.verdict(), Verdict::Worse);
 }
 
 #[test]
 fn an_interval_around_zero_shows_nothing() {
     let base = [(1, 10.0), (2, 10.0), (3, 10.0)];
-    let difference = miss_difference(&base, &[(1, 12.0), (2, 9.0), (3, 10.5)]).unwrap();
+    let difference = difference_of(&base, &[(1, 12.0), (2, 9.0), (3, 10.5)]).unwrap();
     assert_eq!(difference.verdict(), Verdict::NotShown);
     assert_eq!(difference.verdict().to_string(), "no difference shown");
-    let same = miss_difference(&base, &base).unwrap();
+    let same = difference_of(&base, &base).unwrap();
     assert_eq!((same.mean, same.interval), (0.0, Some(0.0)));
     assert_eq!(same.verdict(), Verdict::NotShown);
 }
@@ -67,10 +67,10 @@ fn an_interval_around_zero_shows_nothing() {
 #[test]
 fn only_common_seeds_count_and_one_has_no_interval() {
     let base = [(1, 10.0), (2, 20.0)];
-    let one = miss_difference(&base, &[(2, 15.0), (3, 0.0)]).unwrap();
+    let one = difference_of(&base, &[(2, 15.0), (3, 0.0)]).unwrap();
     assert_eq!((one.mean, one.interval), (-5.0, None));
     assert_eq!(one.verdict(), Verdict::NoInterval);
-    assert_eq!(miss_difference(&base, &[(7, 1.0), (8, 1.0)]), None);
+    assert_eq!(difference_of(&base, &[(7, 1.0), (8, 1.0)]), None);
 }
 
 #[test]
@@ -94,16 +94,16 @@ fn different_worlds_are_named_and_refused() {
     other.facts.load = "bursty".to_owned();
     other.facts.duration_s = 200.0;
     let comparison = Comparison::of_simulations(&[&base, &other], 0, Scope::Total).unwrap();
-    let error = comparison.refuse_different_worlds().unwrap_err().to_string();
+    let error = comparison.refuse_different_settings().unwrap_err().to_string();
     for expect in ["duration_s is 100, 200", "load is poisson, bursty", "--anyway"] {
         assert!(error.contains(expect), "{error}");
     }
     let alike = Comparison::of_simulations(&[&base, &base], 0, Scope::Total).unwrap();
-    alike.refuse_different_worlds().unwrap();
+    alike.refuse_different_settings().unwrap();
 }
 
 #[test]
-fn runs_of_one_policy_are_told_apart_by_their_folders() {
+fn runs_of_one_policy_are_told_apart_by_their_directories() {
     let (mut one, mut two) = (simulation("hpa", &[(1, 1.0)]), simulation("hpa", &[(1, 1.0)]));
     one.path = PathBuf::from("runs/first");
     two.path = PathBuf::from("runs/second");

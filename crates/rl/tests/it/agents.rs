@@ -70,7 +70,7 @@ pub(crate) fn reinforce() -> ReinforceConfig {
 
 /// Every algorithm, with every kind of action that it can take, in a world for it. They
 /// update within a few rounds, at different times, and use all that has a state:
-/// several lanes, schedules, noise that remembers.
+/// several environments, schedules, noise that remembers.
 pub(crate) fn of_every_kind() -> Vec<(&'static str, AlgorithmConfig)> {
     let ppo = PpoConfig {
         num_envs: 2,

@@ -75,10 +75,10 @@ struct Driven {
 impl Driven {
     fn new(config: &AlgorithmConfig, spec: &EnvSpec) -> Self {
         let learner = config.build(&context(spec, 0, 1)).expect("the world suits it");
-        let lanes = learner.lanes();
+        let envs = learner.num_envs();
         let number = if matches!(spec.observation, Space::Box { .. }) { 0.5 } else { 1.0 };
-        let obs = vec![number; lanes * spec.observation.len()];
-        let actions = vec![Action::Discrete(0); lanes];
+        let obs = vec![number; envs * spec.observation.len()];
+        let actions = vec![Action::Discrete(0); envs];
         Self { learner, obs, actions, rounds: 0, workspace: workspace() }
     }
 
@@ -91,10 +91,10 @@ impl Driven {
         let width = obs.len() / actions.len();
         let ((), played) = allocations_during(|| {
             learner.act(obs, actions, workspace).expect("finite numbers stay finite");
-            for lane in 0..learner.lanes() {
+            for env in 0..learner.num_envs() {
                 let next_obs = &obs[..width];
                 let outcome = Outcome { reward: 1.0, terminated: false, truncated, next_obs };
-                learner.record(lane, outcome, workspace).expect("finite numbers stay finite");
+                learner.record(env, outcome, workspace).expect("finite numbers stay finite");
             }
         });
         let (learned, learning) = allocations_during(|| {

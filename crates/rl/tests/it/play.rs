@@ -7,7 +7,7 @@ use homeostat_rl::{
     AgentContext, AlgorithmConfig, Learner, Outcome, Policy, Result, Sampling, Workspace,
 };
 
-/// One agent and its lanes of one world.
+/// One agent and its vectorised environment.
 pub(crate) struct Play {
     pub(crate) learner: Box<dyn Learner>,
     env: VecEnv,
@@ -58,18 +58,18 @@ impl Play {
         let context = context(&spec, agent, seed);
         let learner = config.build(&context).expect("the world suits it");
         let seeds = context.seeds.child("env");
-        let env = VecEnv::new(make, learner.lanes(), AutoresetMode::SameStep, &seeds)
-            .expect("there is at least one lane");
-        let actions = vec![Action::Discrete(0); learner.lanes()];
+        let env = VecEnv::new(make, learner.num_envs(), AutoresetMode::SameStep, &seeds)
+            .expect("there is at least one environment");
+        let actions = vec![Action::Discrete(0); learner.num_envs()];
         Self { learner, env, actions, rounds: 0 }
     }
 
-    /// One step in every lane, and whatever the learner makes of it.
+    /// One step in every environment, and whatever the learner makes of it.
     pub(crate) fn round(&mut self, workspace: &mut Workspace) -> Result<()> {
         let Self { learner, env, actions, rounds } = self;
         learner.act(env.obs(), actions, workspace)?;
         let mut recorded = Ok(());
-        env.step(actions, |lane, step| {
+        env.step(actions, |index, step| {
             let outcome = Outcome {
                 reward: step.reward,
                 terminated: step.terminated,
@@ -77,7 +77,7 @@ impl Play {
                 next_obs: step.final_obs,
             };
             if recorded.is_ok() {
-                recorded = learner.record(lane, outcome, workspace);
+                recorded = learner.record(index, outcome, workspace);
             }
         })
         .expect("learners act within their spaces");

@@ -121,7 +121,7 @@ impl<Config: Default> Settings<Config> {
 fn ppo_refuses_settings_out_of_range() {
     let ppo = Settings { algorithm: AlgorithmConfig::Ppo };
     ppo.limited("ppo.num_envs", 1 << 16, |config: &mut PpoConfig, count| config.num_envs = count);
-    // The default plays eight lanes.
+    // The default plays eight environments.
     ppo.limited("ppo.steps_per_update", 1 << 21, |config, count| config.steps_per_update = count);
     ppo.count("ppo.epochs", |config| config.epochs = 0);
     ppo.limited("ppo.minibatch", 1 << 24, |config, count| config.minibatch = count);

@@ -1,4 +1,4 @@
-//! One agent that plays for several: lanes that open and close, and a critic that sees more
+//! One agent that plays for several: environments that open and close, and a critic that sees more
 //! than the actor.
 
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
@@ -9,9 +9,9 @@ use crate::play::{spec, workspace};
 
 const STEPS: usize = 4;
 
-fn agent(lanes: usize, extra: usize) -> Ppo {
+fn agent(envs: usize, extra: usize) -> Ppo {
     let config = PpoConfig {
-        num_envs: lanes,
+        num_envs: envs,
         steps_per_update: STEPS,
         minibatch: 2,
         epochs: 2,
@@ -25,19 +25,19 @@ fn agent(lanes: usize, extra: usize) -> Ppo {
     Ppo::with_critic_extra(&config, &context, extra).expect("sound settings")
 }
 
-fn play(ppo: &mut Ppo, lanes: &[usize], width: usize) {
+fn play(ppo: &mut Ppo, envs: &[usize], width: usize) {
     let mut workspace = workspace();
-    let obs: Vec<f32> = (0..lanes.len() * width).map(|k| (k as f32 * 0.37).sin()).collect();
-    let mut actions = vec![Action::Discrete(0); lanes.len()];
-    ppo.act_in(lanes, &obs, &mut actions, &mut workspace).expect("finite numbers");
-    for lane in lanes {
+    let obs: Vec<f32> = (0..envs.len() * width).map(|k| (k as f32 * 0.37).sin()).collect();
+    let mut actions = vec![Action::Discrete(0); envs.len()];
+    ppo.act_in(envs, &obs, &mut actions, &mut workspace).expect("finite numbers");
+    for env in envs {
         let outcome = Outcome {
-            reward: *lane as f64,
+            reward: *env as f64,
             terminated: false,
             truncated: false,
             next_obs: &obs[..width],
         };
-        ppo.record(*lane, outcome, &mut workspace).expect("finite numbers");
+        ppo.record(*env, outcome, &mut workspace).expect("finite numbers");
     }
 }
 
@@ -45,22 +45,22 @@ fn play(ppo: &mut Ppo, lanes: &[usize], width: usize) {
 fn lanes_open_and_close_while_others_play_on() {
     let mut ppo = agent(1, 0);
     play(&mut ppo, &[0], 2);
-    let late = ppo.open_lane();
+    let late = ppo.add_env();
     assert_eq!(late, 1);
     play(&mut ppo, &[0, late], 2);
-    ppo.close_lane(0);
-    assert_eq!(ppo.open_lane(), 2, "what was seen in lane 0 is not overwritten");
+    ppo.remove_env(0);
+    assert_eq!(ppo.add_env(), 2, "what was seen in environment 0 is not overwritten");
     for _ in 0..STEPS - 1 {
         play(&mut ppo, &[late, 2], 2);
     }
     assert!(ppo.learn(0.0, &mut workspace()).expect("finite numbers").is_some());
-    assert_eq!(ppo.open_lane(), 0, "lane 0 was learnt from and is free");
+    assert_eq!(ppo.add_env(), 0, "environment 0 was learnt from and is free");
 }
 
 #[test]
 fn an_agent_with_opened_lanes_goes_on_bit_for_bit() {
     let mut first = agent(1, 3);
-    let late = first.open_lane();
+    let late = first.add_env();
     play(&mut first, &[0, late], 5);
     let mut saved = Snapshot::default();
     first.save("ppo", &mut saved);
@@ -70,7 +70,7 @@ fn an_agent_with_opened_lanes_goes_on_bit_for_bit() {
         for _ in 1..STEPS {
             play(ppo, &[0, late], 5);
         }
-        ppo.learn(0.0, &mut workspace()).expect("finite numbers").expect("a full lane");
+        ppo.learn(0.0, &mut workspace()).expect("finite numbers").expect("a full rollout");
     }
     assert_eq!(first.networks().0.params(), second.networks().0.params());
     assert_eq!(first.networks().1.params(), second.networks().1.params());

@@ -2,7 +2,7 @@
 //! ended by itself is worth what it paid. Every algorithm tells them apart.
 
 use homeostat_core::{Persist, Result, Snapshot, Stream};
-use homeostat_env::{Action, Env, EnvSpec, Episode, Outcome, Space, World};
+use homeostat_env::{Action, Dynamics, Env, EnvSpec, Episode, Outcome, Space};
 use homeostat_rl::{
     AlgorithmConfig, DdpgConfig, DqnConfig, PpoConfig, QLearningConfig, ReinforceConfig,
 };
@@ -35,7 +35,7 @@ struct Clock {
     action: Space,
 }
 
-impl World for Clock {
+impl Dynamics for Clock {
     fn spec(&self) -> EnvSpec {
         let time_limit = (self.end != End::Terminated).then_some(HOURS as u32);
         EnvSpec { time_limit, ..spec(Space::Discrete(HOURS), self.action.clone()) }

@@ -24,8 +24,8 @@ pub struct ChainWindow {
     pub arrived: u64,
     /// Requests answered by every stage.
     pub completed: u64,
-    /// Requests beyond the objective's threshold: late or lost.
-    pub missed: u64,
+    /// Requests that violated the SLO: late or lost.
+    pub slo_violations: u64,
     /// Requests of which a stage's invocation was given up or lost.
     pub lost: u64,
 }
@@ -37,8 +37,8 @@ pub struct ChainTotals {
     pub arrived: u64,
     /// Requests answered by every stage, however late.
     pub completed: u64,
-    /// Requests beyond the objective's threshold: late or lost.
-    pub missed: u64,
+    /// Requests that violated the SLO: late or lost.
+    pub slo_violations: u64,
     /// Requests of which a stage's invocation was given up or lost.
     pub lost: u64,
     /// Requests inside that are late already; counted at the end of a run only.
@@ -52,23 +52,23 @@ pub struct ChainTotals {
 impl ChainTotals {
     /// Requests that were answered too late, or are late already.
     pub fn late(&self) -> u64 {
-        self.missed - self.lost
+        self.slo_violations - self.lost
     }
 
-    /// Requests whose fate is known: settled, or inside and late already.
+    /// Requests that are settled, or inside and late already.
     pub fn judged(&self) -> u64 {
         self.completed + self.lost + self.unsettled
     }
 
-    /// Part of them that missed the objective.
-    pub fn miss_ratio(&self) -> f64 {
-        self.missed as f64 / self.judged().max(1) as f64
+    /// Fraction of them that violated the SLO.
+    pub fn slo_violation_ratio(&self) -> f64 {
+        self.slo_violations as f64 / self.judged().max(1) as f64
     }
 
     fn add(&mut self, window: &ChainCounters) {
         self.arrived += window.arrived;
         self.completed += window.completed;
-        self.missed += window.missed;
+        self.slo_violations += window.slo_violations;
         self.lost += window.lost;
         self.latency.merge(&window.latency);
     }
@@ -79,7 +79,7 @@ impl ChainTotals {
 pub(crate) struct ChainCounters {
     pub(crate) arrived: u64,
     pub(crate) completed: u64,
-    pub(crate) missed: u64,
+    pub(crate) slo_violations: u64,
     pub(crate) lost: u64,
     pub(crate) latency: Histogram,
 }
@@ -103,7 +103,7 @@ impl Platform {
             median: counters.latency.quantile(Fraction::from_percent(50)),
             arrived: counters.arrived,
             completed: counters.completed,
-            missed: counters.missed,
+            slo_violations: counters.slo_violations,
             lost: counters.lost,
         };
         counters.latency.clear();
@@ -122,11 +122,11 @@ impl Platform {
     }
 
     /// Everything a chain has seen at the end of a run: requests inside that are late already
-    /// have missed the objective, whatever becomes of them.
+    /// have violated the SLO, whatever becomes of them.
     pub fn final_chain_totals(&mut self, id: ChainId) -> ChainTotals {
         let mut totals = self.chain_totals(id);
         for age in late_ages(&self.chains[id.0], self.now) {
-            totals.missed += 1;
+            totals.slo_violations += 1;
             totals.unsettled += 1;
             totals.latency.record(age);
         }

@@ -30,7 +30,6 @@ impl ChainId {
 /// One chain and everything counted about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Chain {
-    pub(crate) name: String,
     pub(crate) graph: ChainGraph,
     /// The function of each stage.
     pub(crate) functions: Vec<u32>,
@@ -78,7 +77,6 @@ impl Platform {
         let patience = setup.graph.longest(&vec![self.config.timeout; setup.graph.len()]);
         let chain = Chain {
             functions: setup.functions.iter().map(|id| id.0 as u32).collect(),
-            name: setup.name,
             graph: setup.graph,
             slo: setup.slo,
             isolated_latency: setup.isolated_latency,
@@ -113,17 +111,7 @@ impl Platform {
         (0..self.chains.len()).map(ChainId)
     }
 
-    /// Name of a chain.
-    pub fn chain_name(&self, id: ChainId) -> &str {
-        &self.chains[id.0].name
-    }
-
-    /// Its end-to-end objective.
-    pub fn chain_slo(&self, id: ChainId) -> Slo {
-        self.chains[id.0].slo
-    }
-
-    /// The functions of its stages, by place.
+    /// The functions of a chain's stages, by place.
     pub fn stages(&self, id: ChainId) -> impl Iterator<Item = FunctionId> {
         self.chains[id.0].functions.iter().map(|number| FunctionId(*number as usize))
     }
@@ -194,13 +182,13 @@ impl Platform {
     }
 
     /// A stage has finished for a journey: whatever waited for it alone follows.
-    // Kept out of the road of requests that are of no chain.
+    // Kept out of the path of requests that belong to no chain.
     #[inline(never)]
     pub(super) fn finish_stage(&mut self, function: usize, journey: u32) {
         let stage = self.functions[function].stage.expect("a journey goes through stages");
         let (number, place) = (stage.chain as usize, stage.place as usize);
-        // A client that has given up somewhere else calls nothing any more, whether or not
-        // anybody has looked at that queue since.
+        // A client that gave up at another stage calls nothing any more, whether or not
+        // that queue was checked since.
         self.give_up_old_stages(number);
         let chain = &mut self.chains[number];
         let state = &mut chain.journeys[journey as usize];
@@ -241,7 +229,7 @@ impl Platform {
         if !state.is_lost {
             state.is_lost = true;
             chain.window.lost += 1;
-            chain.window.missed += 1;
+            chain.window.slo_violations += 1;
             chain.window.latency.record(chain.never);
         }
         self.end_invocation(number, journey);
@@ -260,7 +248,7 @@ impl Platform {
             debug_assert_eq!(state.finished, chain.graph.all(), "every stage has finished");
             let latency = now.saturating_since(state.arrived);
             chain.window.completed += 1;
-            chain.window.missed += u64::from(latency > chain.slo.threshold());
+            chain.window.slo_violations += u64::from(latency > chain.slo.threshold());
             chain.window.latency.record(latency);
         }
         chain.free_journeys.push(journey);
@@ -273,7 +261,7 @@ impl Platform {
         }
     }
 
-    /// A function is gone: no more requests come to a chain that needs it.
+    /// A function was removed: a chain that needs it gets no more requests.
     pub(super) fn break_chain(&mut self, function: usize) {
         if let Some(stage) = self.functions[function].stage {
             let chain = &mut self.chains[stage.chain as usize];

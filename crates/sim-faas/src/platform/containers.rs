@@ -197,7 +197,7 @@ impl Platform {
         present.map(|container| self.containers[*container as usize].node as usize).collect()
     }
 
-    /// Removes the container that is missed least: the one idle for longest, else one that
+    /// Removes the container whose loss costs least: the one idle for longest, else one that
     /// has not started yet, else a busy one as soon as it has answered.
     fn drop_one(&mut self, number: usize) {
         let function = &self.functions[number];
@@ -281,7 +281,7 @@ impl Platform {
         let never = self.functions[number].never(self.config.timeout);
         let window = &mut self.functions[number].window;
         window.failed += 1;
-        window.missed += 1;
+        window.slo_violations += 1;
         window.latency.record(never);
         self.lose_journey(number, journey);
     }

@@ -1,4 +1,4 @@
-//! The platform: what runs, what happens next, and the knobs.
+//! The platform: what runs, what happens next, and how allocations change.
 
 mod arrivals;
 mod chain_telemetry;
@@ -51,7 +51,7 @@ pub struct Platform {
     /// Next finish of each node.
     finishes: Timers,
     events: EventQueue<Event>,
-    /// Containers of all functions that are wanted and have no room.
+    /// Wanted containers of all functions that no node has memory for.
     pending: u32,
     /// The functions that have fewer containers than are wanted.
     short_functions: BTreeSet<u32>,
@@ -63,7 +63,7 @@ impl Platform {
         config.validate()?;
         let node = |node: &crate::NodeConfig| -> Result<Node> {
             let mut processor = SharedProcessor::new(node.cores)?;
-            processor.set_strains(SimTime::ZERO, config.contention.strains())?;
+            processor.set_contention(SimTime::ZERO, config.contention.strains())?;
             Ok(Node {
                 processor,
                 memory: node.memory,

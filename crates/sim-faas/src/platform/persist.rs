@@ -236,12 +236,12 @@ impl Persist for Chain {
         out.put_u64(&format!("{name}/journeys"), journeys.collect::<Vec<_>>());
         out.put_u64(&format!("{name}/journeys/free"), wide(&self.free_journeys));
         out.put_u64(&format!("{name}/needs"), needs_words(&self.needs));
-        let ChainCounters { arrived, completed, missed, lost, latency } = &self.window;
-        out.put_u64(&format!("{name}/window"), [*arrived, *completed, *missed, *lost]);
+        let ChainCounters { arrived, completed, slo_violations, lost, latency } = &self.window;
+        out.put_u64(&format!("{name}/window"), [*arrived, *completed, *slo_violations, *lost]);
         latency.save(&format!("{name}/window/latency"), out);
         // Without `unsettled`, which only the end of a run counts.
-        let ChainTotals { arrived, completed, missed, lost, latency, .. } = &self.totals;
-        out.put_u64(&format!("{name}/totals"), [*arrived, *completed, *missed, *lost]);
+        let ChainTotals { arrived, completed, slo_violations, lost, latency, .. } = &self.totals;
+        out.put_u64(&format!("{name}/totals"), [*arrived, *completed, *slo_violations, *lost]);
         latency.save(&format!("{name}/totals/latency"), out);
     }
 
@@ -264,12 +264,12 @@ impl Persist for Chain {
         self.needs = needs.map(read_needs).collect();
         let counts = from.u64s(&format!("{name}/window"), 4)?;
         let window = &mut self.window;
-        [window.arrived, window.completed, window.missed, window.lost] =
+        [window.arrived, window.completed, window.slo_violations, window.lost] =
             counts.try_into().expect("four were asked for");
         window.latency.load(&format!("{name}/window/latency"), from)?;
         let counts = from.u64s(&format!("{name}/totals"), 4)?;
         let totals = &mut self.totals;
-        [totals.arrived, totals.completed, totals.missed, totals.lost] =
+        [totals.arrived, totals.completed, totals.slo_violations, totals.lost] =
             counts.try_into().expect("four were asked for");
         totals.latency.load(&format!("{name}/totals/latency"), from)
     }
@@ -280,7 +280,7 @@ impl Persist for Counters {
         let counts = [
             self.arrived,
             self.completed,
-            self.missed,
+            self.slo_violations,
             self.timed_out,
             self.failed,
             self.cold_starts,
@@ -292,7 +292,7 @@ impl Persist for Counters {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
         let (counts, times) = load_figures(name, &mut self.latency, from)?;
-        [self.arrived, self.completed, self.missed, self.timed_out, ..] = counts;
+        [self.arrived, self.completed, self.slo_violations, self.timed_out, ..] = counts;
         [.., self.failed, self.cold_starts, self.oom_kills] = counts;
         [self.request_time, self.container_time, self.memory_time] = times;
         Ok(())
@@ -305,7 +305,7 @@ impl Persist for Totals {
         let counts = [
             self.arrived,
             self.completed,
-            self.missed,
+            self.slo_violations,
             self.timed_out,
             self.failed,
             self.cold_starts,
@@ -317,7 +317,7 @@ impl Persist for Totals {
 
     fn load(&mut self, name: &str, from: &Snapshot) -> Result<()> {
         let (counts, sums) = load_figures(name, &mut self.latency, from)?;
-        [self.arrived, self.completed, self.missed, self.timed_out, ..] = counts;
+        [self.arrived, self.completed, self.slo_violations, self.timed_out, ..] = counts;
         [.., self.failed, self.cold_starts, self.oom_kills] = counts;
         [self.cpu_s, self.container_s, self.memory_gib_s] = sums;
         Ok(())

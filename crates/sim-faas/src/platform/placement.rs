@@ -5,8 +5,8 @@ use homeostat_des::Tournament;
 
 use super::state::Node;
 
-/// The nodes that are up, ordered by free memory. Follows from the nodes, and is told of each
-/// change of one.
+/// The nodes that are up, ordered by free memory. Follows from the nodes; every change
+/// of one must be passed to [`Placement::update`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placement {
     /// The more memory is free on a node, the less is its key.
@@ -60,7 +60,7 @@ mod tests {
         Bytes::from_mib(128 * steps)
     }
 
-    /// What [`Placement::find`] answers, by a look at every node.
+    /// What [`Placement::find`] answers, by a scan over all nodes.
     fn scan(nodes: &[Node], needed: Bytes) -> Option<usize> {
         let (mut best, mut most) = (None, Bytes::ZERO);
         for (number, node) in nodes.iter().enumerate() {

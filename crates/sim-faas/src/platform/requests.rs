@@ -136,7 +136,7 @@ impl Platform {
         let latency = self.now.saturating_since(arrived);
         let function = &mut self.functions[number];
         function.window.completed += 1;
-        function.window.missed += u64::from(latency > function.slo.threshold());
+        function.window.slo_violations += u64::from(latency > function.slo.threshold());
         function.window.latency.record(latency);
         self.release(container);
         if journey != ALONE {
@@ -182,7 +182,7 @@ impl Platform {
         self.take_waiting(container);
     }
 
-    /// Serves those who wait, as long as the container on top has room.
+    /// Serves waiting requests, as long as the container on top has room.
     pub(super) fn take_waiting(&mut self, container: u32) {
         let number = self.containers[container as usize].function as usize;
         self.give_up_old(number);
@@ -216,7 +216,7 @@ impl Platform {
         let function = &mut self.functions[number];
         let journey = function.waiting.pop_front().map_or(ALONE, |old| old.journey);
         function.window.timed_out += 1;
-        function.window.missed += 1;
+        function.window.slo_violations += 1;
         function.window.latency.record(function.never(self.config.timeout));
         self.lose_journey(number, journey);
     }

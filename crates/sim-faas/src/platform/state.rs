@@ -25,7 +25,7 @@ impl FunctionId {
 pub(crate) struct Node {
     pub(crate) processor: SharedProcessor<Job>,
     pub(crate) memory: Bytes,
-    /// Changed by [`super::Platform::set_reserved`] alone, which tells the placement.
+    /// Changed by [`super::Platform::set_reserved`] alone, which updates the placement.
     pub(crate) reserved: Bytes,
     pub(crate) is_up: bool,
     /// What the functions that ever ran here have left, by their number.
@@ -258,7 +258,7 @@ pub(crate) struct Function {
 pub(crate) enum Draws {
     /// Together with the time of their arrival, ahead of it.
     Ahead,
-    /// As they come. These were drawn ahead for others and come first.
+    /// As they come. Those drawn ahead for other requests come first.
     OnArrival(VecDeque<Needs>),
 }
 
@@ -317,7 +317,7 @@ pub(crate) struct Counters {
     pub(crate) memory_time: f64,
     pub(crate) arrived: u64,
     pub(crate) completed: u64,
-    pub(crate) missed: u64,
+    pub(crate) slo_violations: u64,
     pub(crate) latency: Samples,
     pub(crate) timed_out: u64,
     pub(crate) failed: u64,
@@ -332,8 +332,8 @@ pub struct Totals {
     pub arrived: u64,
     /// Requests that were answered, however late.
     pub completed: u64,
-    /// Requests beyond the objective's threshold: late, given up or lost.
-    pub missed: u64,
+    /// Requests that violated the SLO: late, given up or lost.
+    pub slo_violations: u64,
     /// Requests that their clients gave up while they waited.
     pub timed_out: u64,
     /// Requests lost with a container that was killed or a node that failed.
@@ -342,7 +342,7 @@ pub struct Totals {
     pub unsettled: u64,
     /// Containers that were started.
     pub cold_starts: u64,
-    /// Containers killed for want of memory.
+    /// Out-of-memory kills of containers.
     pub oom_kills: u64,
     /// CPU time in core-seconds, starts included.
     pub cpu_s: f64,

@@ -44,14 +44,14 @@ impl Platform {
             slo_status: None,
             metrics: MetricsStatus::Complete,
             service_time: Some(service_time),
-            team: Vec::new(),
+            team: None,
         };
         let function = &mut self.functions[number];
         function.window_began = self.now;
         let window = Window {
             observation,
             completed: counters.completed,
-            missed: counters.missed,
+            slo_violations: counters.slo_violations,
             timed_out: counters.timed_out,
             failed: counters.failed,
             cold_starts: counters.cold_starts,
@@ -76,12 +76,12 @@ impl Platform {
     }
 
     /// Everything a function has seen at the end of a run: requests inside that are late
-    /// already have missed the objective, whatever becomes of them.
+    /// already have violated the SLO, whatever becomes of them.
     pub fn final_totals(&mut self, id: FunctionId) -> Totals {
         let mut totals = self.totals(id);
         let function = &self.functions[id.0];
         for age in late_ages(function, &self.containers, &self.requests, self.now) {
-            totals.missed += 1;
+            totals.slo_violations += 1;
             totals.unsettled += 1;
             totals.latency.record(age);
         }
@@ -188,7 +188,7 @@ impl Totals {
     fn add(&mut self, window: &Counters, cpu_s: f64) {
         self.arrived += window.arrived;
         self.completed += window.completed;
-        self.missed += window.missed;
+        self.slo_violations += window.slo_violations;
         self.timed_out += window.timed_out;
         self.failed += window.failed;
         self.cold_starts += window.cold_starts;
@@ -199,13 +199,13 @@ impl Totals {
         window.latency.add_to(&mut self.latency);
     }
 
-    /// Requests whose fate is known: settled, or inside and late already.
+    /// Requests that are settled, or inside and late already.
     pub fn judged(&self) -> u64 {
         self.completed + self.timed_out + self.failed + self.unsettled
     }
 
-    /// Part of them that missed the objective.
-    pub fn miss_ratio(&self) -> f64 {
-        self.missed as f64 / self.judged().max(1) as f64
+    /// Fraction of them that violated the SLO.
+    pub fn slo_violation_ratio(&self) -> f64 {
+        self.slo_violations as f64 / self.judged().max(1) as f64
     }
 }

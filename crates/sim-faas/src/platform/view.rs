@@ -1,4 +1,4 @@
-//! What is where, for whoever draws a platform.
+//! Nodes and containers as they are now, for pictures of a platform.
 
 use homeostat_core::Bytes;
 

@@ -51,7 +51,7 @@ fn a_pipeline_takes_the_sum_of_its_stages() {
     assert_eq!((inside, platform.inside_chain(id)), (vec![0, 1, 0], 1));
     platform.run_until(at(2.0));
     let totals = platform.chain_totals(id);
-    assert_eq!((totals.arrived, totals.completed, totals.missed), (1, 1, 0));
+    assert_eq!((totals.arrived, totals.completed, totals.slo_violations), (1, 1, 0));
     close(largest_ms(&totals), 600.0);
     // Each stage counts its own part only.
     close(platform.totals(stages[1]).latency.largest().unwrap().seconds() * 1e3, 300.0);
@@ -131,12 +131,12 @@ fn a_chain_of_one_stage_is_its_function() {
             platform.run_until(at(100.0));
             let totals = platform.chain_totals(id);
             assert_eq!(totals.latency, platform.totals(function).latency);
-            (totals.arrived, totals.missed, totals.latency)
+            (totals.arrived, totals.slo_violations, totals.latency)
         } else {
             let function = platform.add_function(loaded).unwrap();
             platform.run_until(at(100.0));
             let totals = platform.totals(function);
-            (totals.arrived, totals.missed, totals.latency)
+            (totals.arrived, totals.slo_violations, totals.latency)
         }
     };
     assert!(play(true) == play(false));
@@ -146,16 +146,19 @@ fn a_chain_of_one_stage_is_its_function() {
 fn a_lost_stage_loses_the_request_once_and_nothing_follows_it() {
     let mut platform = platform(ideal(1, 4.0, 8));
     let (id, stages) = chain_of(&mut platform, "a > b, c > d; c > e", &[100, 100, 300, 50, 50]);
-    // Far too little memory: whoever calls b kills it.
+    // Far too little memory: every call of b kills it.
     set(&mut platform, stages[1], allocation(1, 1000, 64)).unwrap();
     platform.run_until(at(0.5));
     platform.send_to_chain(id).unwrap();
     platform.run_until(at(0.65));
-    // c is still at work, for nobody.
+    // c still works, though the answer is not needed.
     assert_eq!((platform.inside(stages[2]), platform.inside_chain(id)), (1, 0));
     platform.run_until(at(5.0));
     let totals = platform.chain_totals(id);
-    assert_eq!((totals.arrived, totals.completed, totals.lost, totals.missed), (1, 0, 1, 1));
+    assert_eq!(
+        (totals.arrived, totals.completed, totals.lost, totals.slo_violations),
+        (1, 0, 1, 1)
+    );
     // Never answered: a timeout for each of the three stages on its way.
     assert_eq!(totals.latency.largest(), Some(SimDuration::from_secs(60)));
     let arrived: Vec<_> = stages.iter().map(|stage| platform.totals(*stage).arrived).collect();
@@ -174,8 +177,8 @@ fn a_request_that_is_given_up_in_any_queue_is_lost() {
     close(stuck.latency.unwrap().seconds(), 5.0);
     platform.run_until(at(30.0));
     let given_up = platform.close_chain_window(id);
-    assert_eq!((given_up.lost, given_up.missed, platform.inside_chain(id)), (1, 1, 0));
-    // Nobody asks for it when a container is there again.
+    assert_eq!((given_up.lost, given_up.slo_violations, platform.inside_chain(id)), (1, 1, 0));
+    // No client waits for it when a container is there again.
     set(&mut platform, stages[1], allocation(1, 1000, 256)).unwrap();
     platform.run_until(at(60.0));
     assert_eq!(platform.totals(stages[2]).arrived, 0);
@@ -198,7 +201,7 @@ fn looking_at_a_platform_changes_nothing_on_it() {
         (platform.chain_totals(id), platform.totals(stages[3]).arrived)
     };
     assert_eq!(play(true), play(false));
-    assert_eq!(play(false).1, 0, "nobody waits for c any more");
+    assert_eq!(play(false).1, 0, "no request waits for c any more");
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn requests_inside_that_are_late_count_at_the_end_of_a_run() {
     platform.run_until(at(3.0));
     assert_eq!(platform.chain_totals(id).judged(), 0);
     let totals = platform.final_chain_totals(id);
-    assert_eq!((totals.unsettled, totals.late(), totals.miss_ratio()), (1, 1, 1.0));
+    assert_eq!((totals.unsettled, totals.late(), totals.slo_violation_ratio()), (1, 1, 1.0));
 }
 
 #[test]
@@ -271,7 +274,7 @@ fn the_objective_of_a_chain_is_beyond_its_longest_way_and_below_the_sum_of_objec
 }
 
 /// A pipeline and a diamond under load beside a function of no chain; one stage scales itself.
-fn world(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>, Vec<ChainId>) {
+fn chained_platform(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>, Vec<ChainId>) {
     let config = PlatformConfig { slots, contention: Contention::MEASURED, ..ideal(2, 3.0, 4) };
     let mut platform = platform(config);
     let profiles = catalogue();
@@ -329,7 +332,7 @@ proptest! {
 
     #[test]
     fn requests_of_chains_are_conserved_whatever_is_done(seed in 0u64..1000, slots in 1u32..4) {
-        let (mut platform, ids, chains) = world(seed, slots);
+        let (mut platform, ids, chains) = chained_platform(seed, slots);
         let mut rng = Stream::from_seed(seed);
         // A stage may be gone before the first request comes by itself.
         for id in &chains {
@@ -342,7 +345,7 @@ proptest! {
                 let totals = platform.chain_totals(*id);
                 let settled = totals.completed + totals.lost;
                 prop_assert_eq!(totals.arrived, settled + platform.inside_chain(*id));
-                prop_assert!(totals.lost <= totals.missed && totals.missed <= settled);
+                prop_assert!(totals.lost <= totals.slo_violations && totals.slo_violations <= settled);
                 prop_assert_eq!(totals.latency.count(), settled);
             }
             for id in &ids {
@@ -359,14 +362,14 @@ proptest! {
         pause in 1usize..20,
     ) {
         let run = |stop: Option<usize>| {
-            let (mut platform, ids, chains) = world(seed, 1);
+            let (mut platform, ids, chains) = chained_platform(seed, 1);
             let mut rng = Stream::from_seed(seed);
             let mut windows = Vec::new();
             for step in 0..20 {
                 if stop == Some(step) {
                     let mut snapshot = Snapshot::default();
                     platform.save("p", &mut snapshot);
-                    platform = world(seed, 1).0;
+                    platform = chained_platform(seed, 1).0;
                     platform.load("p", &snapshot).unwrap();
                 }
                 treat(&mut platform, &ids, &chains, &mut rng);

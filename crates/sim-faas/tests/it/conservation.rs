@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::setup::{allocation, ideal, platform, quiet, set, with_load};
 
 /// A platform with three functions under load; one of them scales itself.
-fn world(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>) {
+fn loaded_platform(seed: u64, slots: u32) -> (Platform, Vec<FunctionId>) {
     let config = PlatformConfig { slots, contention: Contention::MEASURED, ..ideal(2, 3.0, 3) };
     let mut platform = platform(config);
     let profiles = catalogue();
@@ -59,7 +59,7 @@ fn check_conserved(platform: &mut Platform, ids: &[FunctionId]) -> Result<(), Te
         let totals = platform.totals(*id);
         let settled = totals.completed + totals.timed_out + totals.failed;
         prop_assert_eq!(totals.arrived, settled + platform.inside(*id));
-        prop_assert!(totals.missed <= settled);
+        prop_assert!(totals.slo_violations <= settled);
         prop_assert_eq!(totals.latency.count(), settled);
     }
     prop_assert!(platform.cpu_in_use() <= 1.0 + 1e-9);
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn requests_are_conserved_whatever_is_done(seed in 0u64..1000, slots in 1u32..4) {
-        let (mut platform, ids) = world(seed, slots);
+        let (mut platform, ids) = loaded_platform(seed, slots);
         let mut rng = Stream::from_seed(seed);
         for _ in 0..40 {
             treat(&mut platform, &ids, &mut rng);
@@ -85,14 +85,14 @@ proptest! {
     #[test]
     fn a_restored_platform_goes_on_bit_for_bit(seed in 0u64..1000, pause in 1usize..20) {
         let run = |stop: Option<usize>| {
-            let (mut platform, ids) = world(seed, 1);
+            let (mut platform, ids) = loaded_platform(seed, 1);
             let mut rng = Stream::from_seed(seed);
             let mut windows = Vec::new();
             for step in 0..20 {
                 if stop == Some(step) {
                     let mut snapshot = Snapshot::default();
                     platform.save("p", &mut snapshot);
-                    platform = world(seed, 1).0;
+                    platform = loaded_platform(seed, 1).0;
                     platform.load("p", &snapshot).unwrap();
                 }
                 treat(&mut platform, &ids, &mut rng);

@@ -109,7 +109,7 @@ fn too_little_memory_means_waiting_without_cpu_and_far_too_little_the_end() {
     platform.send(id).unwrap();
     platform.run_until(at(9.0));
     let window = platform.close_window(id);
-    assert_eq!((window.failed, window.missed, window.observation.oom_kills), (1, 1, 1));
+    assert_eq!((window.failed, window.slo_violations, window.observation.oom_kills), (1, 1, 1));
     close(window.observation.latency.unwrap().seconds(), 20.0, 1e-6);
     assert_eq!(window.observation.replicas.len(), 1, "another container takes its place");
 }
@@ -126,7 +126,10 @@ fn a_stuck_function_never_looks_healthy() {
     // After 20 s the client has given up; the window that sees it says so.
     platform.run_until(at(30.0));
     let given_up = platform.close_window(id);
-    assert_eq!((given_up.timed_out, given_up.missed, given_up.observation.waiting), (1, 1, 0));
+    assert_eq!(
+        (given_up.timed_out, given_up.slo_violations, given_up.observation.waiting),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -183,8 +186,8 @@ fn a_platform_that_scales_itself_starts_on_demand_and_ends_the_idle() {
 }
 
 #[test]
-fn crowding_costs_what_the_contention_says() {
-    let strain = homeostat_des::Strain { shared: 0.0, overload: 0.5 };
+fn contention_costs_what_its_coefficients_say() {
+    let strain = homeostat_des::ContentionCost { shared: 0.0, overload: 0.5 };
     let contention = Contention::new([strain; 4]).unwrap();
     let mut platform = platform(PlatformConfig { contention, ..ideal(1, 2.0, 8) });
     let id = platform.add_function(quiet(exact(1000, 0), allocation(4, 1000, 256))).unwrap();
@@ -192,7 +195,7 @@ fn crowding_costs_what_the_contention_says() {
         platform.send(id).unwrap();
     }
     platform.run_until(at(9.0));
-    // Four on two cores: half a core each, and half as much again for the crowd.
+    // Four on two cores: half a core each, and half as much again for contention.
     close(latency_ms(&mut platform, id).1, 3000.0, 0.01);
     close(platform.totals(id).cpu_s, 6.0, 1e-4);
 }

@@ -2,7 +2,7 @@
 
 use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SeedTree, SimDuration, SimTime, Slo};
 use homeostat_decide::{
-    Allocation, AllocationBounds, Guards, Observation, Prepared, Proposal, decide,
+    Allocation, AllocationBounds, Guards, Observation, PreparedProposal, Proposal, decide,
 };
 use homeostat_load::{Arrivals, LoadShape};
 use homeostat_sim_faas::{
@@ -80,6 +80,6 @@ pub(crate) fn set(
     };
     let obs = Observation::new(platform.now(), platform.allocation(id), platform.slo(id));
     let mut guards = Guards::bounds_only(bounds).unwrap();
-    let decision = decide(&mut Prepared::new(Proposal::keep(&wanted)), &mut guards, &obs);
+    let decision = decide(&mut PreparedProposal::new(Proposal::keep(&wanted)), &mut guards, &obs);
     platform.apply(id, &decision)
 }

@@ -9,7 +9,7 @@ fn the_probe_finds_the_category_of_every_function() {
         let expect = match profile.category {
             Category::Memory => TaskType::Memory,
             Category::Io => TaskType::Io,
-            // Graphs compute: crowding costs them next to nothing.
+            // Graphs compute: contention costs them next to nothing.
             Category::Cpu | Category::Data => TaskType::Cpu,
         };
         let found = probe_task_type(&profile, Contention::MEASURED).expect("it can be probed");

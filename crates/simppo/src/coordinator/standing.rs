@@ -1,48 +1,52 @@
 //! How a coordinator's team stands, for people and logs.
 
-use crate::coordination::{AgentName, Session};
+use super::record::Record;
+use crate::coordination::{AgentName, Seat, Session};
 use crate::{Coordinator, RefusalCounts};
 
 /// Figures of the whole team.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
-    /// Agents in the global state.
+    /// Steps that the platform has played.
+    pub step: u64,
+    /// Living agents with a seat.
     pub members: usize,
-    /// Living agents that have observed nothing yet in their session.
+    /// Living agents that wait for a seat.
     pub waiting: usize,
     /// Agents that fell silent and may come back.
     pub silent: usize,
-    /// Living agents that this life of the coordinator has heard itself.
+    /// Living agents that were heard since the coordinator started.
     pub heard: usize,
-    /// Mean of the members' last rewards, if there are any.
+    /// Seats of the platform.
+    pub seats: usize,
+    /// Mean reward of all functions in the last step.
     pub team_reward: Option<f64>,
-    /// Transitions taken in.
+    /// Actions that the platform carried out.
     pub accepted: u64,
-    /// Transitions that agents made and that never came: lost on the way, or with a coordinator
-    /// that was killed.
+    /// Actions that never came: the seat of an agent held for a step.
     pub missed: u64,
     /// Messages refused.
     pub refusals: RefusalCounts,
     /// Readings of the clock that were not believed.
     pub clock_jumps: u64,
-    /// Events that nobody looked at in time.
+    /// Events that were dropped because they were not taken in time.
     pub events_dropped: u64,
 }
 
 /// Figures of one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStanding {
-    /// Who.
+    /// Its name.
     pub name: AgentName,
     /// Its session.
     pub session: Session,
+    /// Its place on the platform.
+    pub seat: Option<Seat>,
     /// Whether it has fallen silent.
     pub is_silent: bool,
-    /// Whether it is in the global state.
-    pub is_member: bool,
-    /// Transitions taken in.
+    /// Actions that the platform carried out.
     pub accepted: u64,
-    /// Transitions that never came.
+    /// Steps in which its seat held because it did not act.
     pub missed: u64,
     /// How often it fell silent.
     pub timeouts: u64,
@@ -54,14 +58,15 @@ impl Coordinator {
     /// Figures of the whole team.
     pub fn standing(&self) -> Standing {
         let living = || self.records.values().filter(|record| !record.is_silent);
-        let members = self.team.count();
+        let members = living().filter(|record| record.is_member()).count();
         Standing {
+            step: self.platform.step,
             members,
             waiting: living().count() - members,
             silent: self.records.len() - living().count(),
             heard: living().filter(|record| record.is_heard).count(),
-            team_reward: (members > 0)
-                .then(|| self.rewards as f64 / (super::record::REWARD_ONE * members as f64)),
+            seats: self.platform.seat_count(),
+            team_reward: self.platform.team_reward(),
             accepted: self.accepted,
             missed: self.missed,
             refusals: self.refusals,
@@ -72,15 +77,11 @@ impl Coordinator {
 
     /// Figures of every agent that is remembered, by name.
     pub fn agents(&self) -> impl Iterator<Item = AgentStanding> {
-        self.records.iter().map(|(name, record)| AgentStanding {
-            name: name.clone(),
-            session: record.session,
-            is_silent: record.is_silent,
-            is_member: record.part.is_some(),
-            accepted: record.accepted,
-            missed: record.missed,
-            timeouts: record.timeouts,
-            refusals: record.refusals,
+        self.records.iter().map(|(name, record)| {
+            let Record { session, is_silent, accepted, missed, timeouts, refusals, .. } = *record;
+            let seat = record.seat.and_then(|seat| self.platform.seat(seat));
+            let name = name.clone();
+            AgentStanding { name, session, seat, is_silent, accepted, missed, timeouts, refusals }
         })
     }
 }

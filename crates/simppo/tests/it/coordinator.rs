@@ -1,122 +1,285 @@
-//! The coordinator: one agent's silence, lies and repetitions are its own affair.
+//! A coordinator and the platform it hosts: steps, seats, and agents that stall, lie or come back.
 
 use std::collections::BTreeMap;
 
 use homeostat_core::{Persist, Snapshot};
 use homeostat_decide::ScalingAction;
+use homeostat_env::{Action, Task};
+use homeostat_sim_faas::{FaasConfig, make_multi_agent};
 use homeostat_simppo::{
-    AgentName, Contribution, Coordination, Coordinator, CoordinatorConfig, CoordinatorEvent,
-    Member, RefusalKind, Transition, VirtualAgent,
+    AgentName, Contribution, Coordinator, CoordinatorConfig, CoordinatorEvent, Member, RefusalKind,
+    Registration, StepOutcome, TaskType, VirtualAgent,
 };
 use proptest::prelude::*;
 
-use crate::team::{coordinator, join, ms, name, observe, refusal, step};
+use crate::team::{
+    HOLD, MORE_CPU, config, coordinator, hosting, join, life, ms, name, outcome, refusal, stage,
+    submit, tasks,
+};
 
-#[test]
-fn the_team_reward_is_the_mean_over_the_living_and_the_global_state_is_of_the_others() {
-    let mut coordinator = coordinator();
-    let [a, b, c] = ["a", "b", "c"].map(|agent| join(&mut coordinator, agent, 1));
-    let first = observe(&mut coordinator, &a, &step(1, 0.25));
-    assert_eq!((first.members, first.team_reward, first.global.others), (1, 0.25, 0));
-    observe(&mut coordinator, &b, &step(1, 0.75));
-    let third = observe(&mut coordinator, &c, &step(1, -1.0));
-    assert_eq!((third.members, third.team_reward, third.global.others), (3, 0.0, 2));
-    assert_eq!((third.global.limit_cpu, third.global.vertical), (1.0, 2.0));
-    // A new step replaces the old one of the same agent.
-    assert_eq!(observe(&mut coordinator, &c, &step(2, 0.5)).team_reward, 0.5);
-    coordinator.deregister(&b).unwrap();
-    let now = coordinator.global_state(&a).unwrap();
-    assert_eq!((now.members, now.team_reward, now.global.others), (2, 0.375, 1));
+fn join_all(coordinator: &mut Coordinator) -> [Member; 3] {
+    ["a", "b", "c"].map(|agent| join(coordinator, agent, 1))
 }
 
 #[test]
-fn a_silent_agent_leaves_the_global_state_after_the_timeout_and_comes_back_with_its_next_step() {
+fn a_step_is_played_when_every_agent_has_acted() {
+    let stage = stage(3);
+    let mut coordinator = hosting(config(), &stage);
+    let members = join_all(&mut coordinator);
+    submit(&mut coordinator, &members[0]);
+    submit(&mut coordinator, &members[1]);
+    assert_eq!(coordinator.outcome(&members[0], 0).unwrap(), None);
+    submit(&mut coordinator, &members[2]);
+    let outcomes = members.each_ref().map(|member| outcome(&mut coordinator, member));
+    assert_eq!(outcomes.each_ref().map(|outcome| outcome.reward), [1.0, 2.0, 3.0]);
+    assert!(outcomes.iter().all(|outcome| outcome.team_reward == 2.0 && outcome.members == 3));
+    let done: Vec<usize> =
+        stage.seen.lock().unwrap()[0].iter().map(|(_, action)| *action).collect();
+    assert_eq!(done, [1, 1, 1]);
+    let standing = coordinator.standing();
+    assert_eq!((standing.step, standing.accepted, standing.missed), (1, 3, 0));
+}
+
+#[test]
+fn each_agent_sees_all_others_as_one_virtual_agent() {
     let mut coordinator = coordinator();
-    let [talks, stalls] = ["talks", "stalls"].map(|agent| join(&mut coordinator, agent, 1));
-    observe(&mut coordinator, &talks, &step(1, 0.0));
-    observe(&mut coordinator, &stalls, &step(1, 1.0));
-    let mut left_after = None;
-    for quarter in 0..20 {
-        coordinator.advance(ms(250 * quarter));
-        coordinator.heartbeat(&talks).unwrap();
-        let members = coordinator.global_state(&talks).unwrap().members;
-        if members == 1 && left_after.is_none() {
-            left_after = Some(250 * quarter);
-        }
+    let members = join_all(&mut coordinator);
+    members.iter().for_each(|member| submit(&mut coordinator, member));
+    let outcomes = members.each_ref().map(|member| outcome(&mut coordinator, member));
+    let parts = outcomes.each_ref().map(|outcome| {
+        let state: &[f32; 7] = outcome.state.as_slice().try_into().unwrap();
+        Contribution::new(state, ScalingAction::CpuUp).unwrap()
+    });
+    let mut team = VirtualAgent::default();
+    parts.iter().for_each(|part| team.add(part));
+    for (outcome, part) in outcomes.iter().zip(&parts) {
+        assert_eq!(outcome.others, team.of_others(part).features(2.0));
     }
-    assert_eq!(left_after, Some(3250), "the first look after three silent seconds");
-    let timed_out = CoordinatorEvent::TimedOut { name: name("stalls") };
-    assert!(coordinator.take_events().contains(&timed_out));
-    // Its heartbeat brings it back to the living, its next step to the global state.
-    coordinator.heartbeat(&stalls).unwrap();
-    assert_eq!(coordinator.take_events(), [CoordinatorEvent::Returned { name: name("stalls") }]);
-    assert_eq!((coordinator.standing().members, coordinator.standing().waiting), (1, 1));
-    assert_eq!(observe(&mut coordinator, &stalls, &step(9, 0.5)).team_reward, 0.25);
-    assert_eq!(coordinator.standing().missed, 7, "steps 2 to 8 never came");
 }
 
 #[test]
-fn after_a_restart_messages_of_the_earlier_life_are_refused() {
+fn the_seat_of_a_stalled_agent_holds_and_the_others_go_on() {
+    let stage = stage(3);
+    let mut coordinator = hosting(config(), &stage);
+    let members = join_all(&mut coordinator);
+    for step in 0..4 {
+        let now = 500 * step;
+        coordinator.advance(ms(now));
+        submit(&mut coordinator, &members[0]);
+        submit(&mut coordinator, &members[2]);
+        coordinator.advance(ms(now + 499));
+        assert_eq!(coordinator.standing().step, step, "the deadline has not passed");
+        coordinator.advance(ms(now + 500));
+        assert_eq!(coordinator.standing().step, step + 1);
+        assert_eq!(outcome(&mut coordinator, &members[0]).reward, 1.0);
+    }
+    let seen = stage.seen.lock().unwrap();
+    assert!(seen.iter().all(|step| step.iter().map(|(_, action)| *action).eq([1, 0, 1])));
+    let agents: Vec<_> = coordinator.agents().collect();
+    let counts: Vec<_> = agents.iter().map(|agent| (agent.accepted, agent.missed)).collect();
+    assert_eq!(counts, [(4, 0), (0, 4), (4, 0)]);
+    // It comes late: the step it means is over, and it goes on from what it sees now.
+    assert_eq!(refusal(coordinator.submit(&members[1], 1, &HOLD)), RefusalKind::Late);
+    assert_eq!(coordinator.observe(&members[1]).unwrap().unwrap().step, 4);
+}
+
+#[test]
+fn a_platform_on_which_no_agent_acts_stands_still() {
     let mut coordinator = coordinator();
-    let earlier = join(&mut coordinator, "a", 1);
-    observe(&mut coordinator, &earlier, &step(40, 1.0));
-    let later = join(&mut coordinator, "a", 2);
-    assert!(later.session > earlier.session);
-    assert_eq!(coordinator.standing().members, 0, "what the earlier life did is over");
-    observe(&mut coordinator, &later, &step(1, 0.5));
-    let kind = refusal(coordinator.observe(&earlier, &step(41, -1.0)));
-    assert_eq!(kind, RefusalKind::EarlierSession);
-    assert_eq!(refusal(coordinator.heartbeat(&earlier)), RefusalKind::EarlierSession);
-    assert_eq!(refusal(coordinator.deregister(&earlier)), RefusalKind::EarlierSession);
-    assert_eq!(coordinator.global_state(&later).unwrap().team_reward, 0.5);
+    let members = join_all(&mut coordinator);
+    for tick in 0..100 {
+        coordinator.advance(ms(100 * tick));
+        members.iter().for_each(|member| drop(coordinator.observe(member).unwrap()));
+    }
+    assert_eq!((coordinator.standing().step, coordinator.standing().missed), (0, 0));
 }
 
 #[test]
-fn registering_twice_in_one_life_changes_nothing() {
+fn no_step_is_played_before_its_pace() {
+    let mut coordinator = hosting(CoordinatorConfig { pace: ms(200), ..config() }, &stage(1));
+    let member = join(&mut coordinator, "a", 1);
+    coordinator.advance(ms(1000));
+    coordinator.advance(ms(1300));
+    submit(&mut coordinator, &member);
+    assert_eq!(coordinator.standing().step, 1);
+    submit(&mut coordinator, &member);
+    coordinator.advance(ms(1499));
+    assert_eq!(coordinator.outcome(&member, 1).unwrap(), None);
+    coordinator.advance(ms(1500));
+    assert!(coordinator.outcome(&member, 1).unwrap().is_some());
+}
+
+#[test]
+fn no_step_waits_for_a_silent_agent_and_it_has_its_seat_when_it_is_back() {
+    let mut coordinator = coordinator();
+    let [talks, silent, _] = join_all(&mut coordinator);
+    for second in 0..=4 {
+        coordinator.advance(ms(1000 * second));
+        coordinator.observe(&talks).unwrap();
+    }
+    assert_eq!((coordinator.standing().members, coordinator.standing().silent), (1, 2));
+    submit(&mut coordinator, &talks);
+    assert_eq!(outcome(&mut coordinator, &talks).members, 1);
+    coordinator.take_events();
+    assert!(coordinator.observe(&silent).unwrap().is_some());
+    let returned = CoordinatorEvent::Returned { name: name("b") };
+    assert_eq!(coordinator.take_events(), [returned]);
+    submit(&mut coordinator, &talks);
+    assert_eq!(coordinator.standing().step, 1, "the step waits for both");
+    submit(&mut coordinator, &silent);
+    assert_eq!(outcome(&mut coordinator, &silent).reward, 2.0);
+}
+
+#[test]
+fn an_agent_that_waits_for_its_answer_is_not_silent() {
+    let patient = CoordinatorConfig { step_deadline: ms(60_000), ..config() };
+    let mut coordinator = hosting(patient, &stage(2));
+    let [waits, slow] = ["a", "b"].map(|agent| join(&mut coordinator, agent, 1));
+    submit(&mut coordinator, &waits);
+    for second in 0..20 {
+        coordinator.advance(ms(1000 * second));
+        coordinator.observe(&slow).unwrap();
+    }
+    assert_eq!((coordinator.standing().members, coordinator.standing().step), (2, 0));
+}
+
+#[test]
+fn a_restarted_agent_has_its_seat_and_its_earlier_session_is_over() {
+    let mut coordinator = coordinator();
+    let [_, earlier, _] = join_all(&mut coordinator);
+    submit(&mut coordinator, &earlier);
+    let again = coordinator.register(&name("b"), &life(2)).unwrap();
+    assert_eq!(again.seat.map(|seat| seat.agent.number()), Some(1));
+    let later = again.member;
+    assert!(later.session > earlier.session);
+    assert_eq!(refusal(coordinator.submit(&earlier, 0, &HOLD)), RefusalKind::EarlierSession);
+    assert_eq!(refusal(coordinator.observe(&earlier)), RefusalKind::EarlierSession);
+    assert_eq!(refusal(coordinator.deregister(&earlier)), RefusalKind::EarlierSession);
+    // What the earlier session wanted is gone: the step waits for the later one.
+    submit(&mut coordinator, &later);
+}
+
+#[test]
+fn registering_twice_in_one_process_changes_nothing() {
     let mut coordinator = coordinator();
     let member = join(&mut coordinator, "a", 7);
-    observe(&mut coordinator, &member, &step(3, 1.0));
-    let again = coordinator.register(&name("a"), 7).unwrap();
-    assert_eq!((again.member, again.last_sequence), (member, 3));
-    assert_eq!(coordinator.standing().members, 1);
+    let again = coordinator.register(&name("a"), &life(7)).unwrap();
+    assert_eq!((again.member, coordinator.standing().members), (member, 1));
 }
 
 #[test]
-fn what_cannot_be_true_is_refused_by_kind_and_reaches_nobody() {
+fn more_agents_than_seats_wait_until_one_is_free() {
     let mut coordinator = coordinator();
-    let [sound, liar] = ["sound", "liar"].map(|agent| join(&mut coordinator, agent, 1));
-    observe(&mut coordinator, &sound, &step(1, 0.5));
-    observe(&mut coordinator, &liar, &step(10, 0.5));
-    let before = coordinator.global_state(&sound).unwrap();
-    let mut expected: BTreeMap<RefusalKind, u64> = BTreeMap::new();
-    let mut check = |transition: Transition, kind: RefusalKind| {
-        assert_eq!(refusal(coordinator.observe(&liar, &transition)), kind, "{transition:?}");
-        assert_eq!(coordinator.global_state(&sound).unwrap(), before, "{transition:?}");
-        *expected.entry(kind).or_default() += 1;
+    let [a, b, c] = join_all(&mut coordinator);
+    let waits = coordinator.register(&name("d"), &life(1)).unwrap();
+    assert_eq!(waits.seat, None);
+    let waits = waits.member;
+    assert_eq!(coordinator.observe(&waits).unwrap(), None);
+    assert_eq!(refusal(coordinator.submit(&waits, 0, &HOLD)), RefusalKind::NoSeat);
+    assert_eq!((coordinator.standing().members, coordinator.standing().waiting), (3, 1));
+    coordinator.deregister(&b).unwrap();
+    assert!(coordinator.observe(&waits).unwrap().is_some(), "b has left");
+    // Of the silent, the one that was heard least lately loses its seat to a newcomer.
+    for second in 0..=5 {
+        coordinator.advance(ms(1000 * second));
+        if second == 1 {
+            coordinator.observe(&a).unwrap();
+        }
+        coordinator.observe(&waits).unwrap();
+    }
+    let newcomer = coordinator.register(&name("e"), &life(1)).unwrap();
+    assert_eq!(newcomer.seat.map(|seat| seat.agent.number()), Some(2), "c was silent for longer");
+    assert!(coordinator.observe(&a).unwrap().is_some());
+    assert_eq!(coordinator.observe(&c).unwrap(), None, "its seat is taken: it waits");
+}
+
+#[test]
+fn an_agent_gets_the_function_that_it_asks_for() {
+    let mut coordinator = hosting(config(), &stage(4));
+    let mut ask = |agent: &str, function: &str| {
+        let registration = Registration { incarnation: 1, function: Some(function.to_owned()) };
+        coordinator.register(&name(agent), &registration)
     };
-    let with_state = |sequence: u64, index: usize, value: f32| {
-        let mut transition = step(sequence, 0.5);
-        transition.state[index] = value;
-        transition
+    let seat = |membership: homeostat_simppo::Membership| {
+        membership.seat.map(|seat| (seat.agent.number(), seat.function))
     };
-    check(step(10, -1.0), RefusalKind::Duplicate);
-    check(step(9, -1.0), RefusalKind::OutOfOrder);
-    check(step(0, -1.0), RefusalKind::OutOfOrder);
-    check(step(u64::MAX, -1.0), RefusalKind::SequenceJump);
-    check(with_state(11, 0, f32::NAN), RefusalKind::NotFinite);
-    check(with_state(12, 6, f32::INFINITY), RefusalKind::NotFinite);
-    check(step(13, f64::NAN), RefusalKind::NotFinite);
-    check(with_state(14, 4, 1.001), RefusalKind::OutOfRange);
-    check(with_state(15, 3, -1.001), RefusalKind::OutOfRange);
-    check(step(16, 1e9), RefusalKind::OutOfRange);
-    check(Transition { state: vec![0.5; 6], ..step(17, 0.5) }, RefusalKind::WrongLength);
-    check(Transition { state: Vec::new(), ..step(18, 0.5) }, RefusalKind::WrongLength);
-    check(Transition { action: 7, ..step(19, 0.5) }, RefusalKind::UnknownAction);
-    let agents: Vec<_> = coordinator.agents().collect();
-    let [liar, sound] = agents.as_slice() else { panic!("{agents:?}") };
-    assert_eq!(liar.refusals.iter().collect::<BTreeMap<_, _>>(), expected);
-    assert_eq!(sound.refusals.total(), 0);
-    assert_eq!(coordinator.standing().refusals, liar.refusals);
+    assert_eq!(seat(ask("a", "io").unwrap()), Some((2, "io".to_owned())));
+    assert_eq!(seat(ask("b", "cpu").unwrap()), Some((0, "cpu".to_owned())));
+    assert_eq!(seat(ask("c", "cpu").unwrap()), Some((3, "cpu".to_owned())));
+    assert_eq!(seat(ask("d", "cpu").unwrap()), None, "both are taken");
+    let unknown = ask("e", "gpu").unwrap_err().to_string();
+    assert_eq!(unknown, "\"gpu\" is no function of this platform: cpu, io, memory");
+}
+
+#[test]
+fn what_cannot_be_true_is_refused_by_kind_and_reaches_no_other_agent() {
+    let play = |lies: bool| {
+        let mut coordinator = coordinator();
+        let [sound, other, liar] = join_all(&mut coordinator);
+        let mut outcomes = Vec::new();
+        let mut expected: BTreeMap<RefusalKind, u64> = BTreeMap::new();
+        for step in 0..5 {
+            submit(&mut coordinator, &sound);
+            let mut check = |coordinator: &mut Coordinator, step, action: Action, kind| {
+                if lies {
+                    assert_eq!(refusal(coordinator.submit(&liar, step, &action)), kind);
+                    *expected.entry(kind).or_default() += 1;
+                }
+            };
+            check(&mut coordinator, step + 1, HOLD, RefusalKind::StepAhead);
+            check(&mut coordinator, u64::MAX, HOLD, RefusalKind::StepAhead);
+            check(&mut coordinator, step, Action::Discrete(7), RefusalKind::UnknownAction);
+            let poison = Action::Continuous(vec![f32::NAN]);
+            check(&mut coordinator, step, poison, RefusalKind::NotFinite);
+            check(
+                &mut coordinator,
+                step,
+                Action::Continuous(vec![0.5]),
+                RefusalKind::UnknownAction,
+            );
+            coordinator.submit(&liar, step, &HOLD).unwrap();
+            check(&mut coordinator, step, MORE_CPU, RefusalKind::Duplicate);
+            submit(&mut coordinator, &other);
+            check(&mut coordinator, step, HOLD, RefusalKind::Late);
+            outcomes.push(outcome(&mut coordinator, &sound));
+        }
+        let agents: Vec<_> = coordinator.agents().collect();
+        assert_eq!(agents[2].refusals.iter().collect::<BTreeMap<_, _>>(), expected);
+        assert_eq!(agents[0].refusals.total() + agents[1].refusals.total(), 0);
+        outcomes
+    };
+    assert_eq!(play(true), play(false));
+}
+
+/// A small serverless platform on which the first of two agents takes the given action in every
+/// step; what the second gets back.
+fn beside(action: &Action) -> Vec<StepOutcome> {
+    let plan = FaasConfig { functions: 2, steps: 40, cores_per_node: 2.0, ..FaasConfig::default() };
+    let env = make_multi_agent("faas/fleet-v3", &plan.build().unwrap()).unwrap();
+    let task = |name: &str| Task { name: name.to_owned(), task_type: TaskType::Cpu };
+    let tasks = [task("first"), task("second")];
+    let mut coordinator = CoordinatorConfig { seed: 5, ..config() }.build(env, &tasks).unwrap();
+    let [first, second] = ["a", "b"].map(|agent| join(&mut coordinator, agent, 1));
+    let step = |step: u64| {
+        coordinator.submit(&first, step, action).unwrap();
+        coordinator.submit(&second, step, &HOLD).unwrap();
+        coordinator.outcome(&second, step).unwrap().unwrap()
+    };
+    (0..30).map(step).collect()
+}
+
+#[test]
+fn an_agent_that_takes_all_the_cpu_changes_what_the_others_see_and_earn() {
+    let modest = beside(&HOLD);
+    let greedy = beside(&Action::Discrete(ScalingAction::ReplicasUp as usize));
+    assert_eq!(beside(&HOLD), modest, "the same actions lead to the same outcomes");
+    let differs = |what: &dyn Fn(&StepOutcome) -> Vec<f64>| {
+        modest.iter().zip(&greedy).any(|(a, b)| what(a) != what(b))
+    };
+    assert!(differs(&|outcome| vec![outcome.reward]), "its own reward");
+    assert!(differs(&|outcome| vec![outcome.team_reward]), "the team's reward");
+    assert!(differs(&|outcome| outcome.state.iter().map(|x| f64::from(*x)).collect()));
+    assert!(differs(&|outcome| outcome.others.iter().map(|x| f64::from(*x)).collect()));
 }
 
 #[test]
@@ -124,12 +287,12 @@ fn strangers_are_refused_and_counted() {
     let mut coordinator = coordinator();
     let member = join(&mut coordinator, "a", 1);
     let stranger = Member { name: name("nobody"), ..member.clone() };
-    assert_eq!(refusal(coordinator.heartbeat(&stranger)), RefusalKind::UnknownAgent);
+    assert_eq!(refusal(coordinator.observe(&stranger)), RefusalKind::UnknownAgent);
     let mut forged = member.clone();
     forged.session.number += 1;
-    assert_eq!(refusal(coordinator.heartbeat(&forged)), RefusalKind::UnknownSession);
+    assert_eq!(refusal(coordinator.observe(&forged)), RefusalKind::UnknownSession);
     coordinator.deregister(&member).unwrap();
-    assert_eq!(refusal(coordinator.heartbeat(&member)), RefusalKind::UnknownAgent);
+    assert_eq!(refusal(coordinator.observe(&member)), RefusalKind::UnknownAgent);
     assert_eq!(coordinator.standing().refusals.of(RefusalKind::UnknownAgent), 2);
     for wrong in ["", "a b", "a/b", "ü", "a\n", &"x".repeat(65)] {
         assert_eq!(AgentName::new(wrong).unwrap_err().kind, RefusalKind::Name, "{wrong:?}");
@@ -137,44 +300,39 @@ fn strangers_are_refused_and_counted() {
 }
 
 #[test]
-fn a_full_coordinator_forgets_the_longest_silent_and_nobody_who_is_alive() {
-    let config = CoordinatorConfig { most_agents: 2, ..CoordinatorConfig::default() };
-    let mut coordinator = config.build().unwrap();
+fn a_full_coordinator_forgets_the_longest_silent_and_no_living_agent() {
+    let mut coordinator = hosting(CoordinatorConfig { max_agents: 2, ..config() }, &stage(3));
     let [a, b] = ["a", "b"].map(|agent| join(&mut coordinator, agent, 1));
-    assert_eq!(refusal(coordinator.register(&name("c"), 1)), RefusalKind::Full);
+    assert_eq!(refusal(coordinator.register(&name("c"), &life(1))), RefusalKind::Full);
     for second in 0..5 {
         coordinator.advance(ms(1000 * second));
-        coordinator.heartbeat(&b).unwrap();
+        coordinator.observe(&b).unwrap();
     }
     join(&mut coordinator, "c", 1);
-    assert_eq!(refusal(coordinator.heartbeat(&a)), RefusalKind::UnknownAgent);
-    coordinator.heartbeat(&b).unwrap();
+    assert_eq!(refusal(coordinator.observe(&a)), RefusalKind::UnknownAgent);
+    coordinator.observe(&b).unwrap();
 }
 
 #[test]
-fn a_clock_that_jumps_forward_evicts_nobody_at_once() {
-    let mut coordinator = coordinator();
+fn a_clock_that_jumps_forward_silences_no_agent_at_once() {
+    let mut coordinator = hosting(config(), &stage(20));
     let members: Vec<Member> =
         (0..20).map(|agent| join(&mut coordinator, &format!("agent-{agent}"), 1)).collect();
-    for member in &members {
-        observe(&mut coordinator, member, &step(1, 1.0));
-    }
     for reading in [1_000, 3_600_000, 3_600_500, 90_000_000, 90_000_900] {
         coordinator.advance(ms(reading));
         assert_eq!(coordinator.standing().members, 20, "after {reading} ms");
         for member in &members {
-            coordinator.heartbeat(member).unwrap();
+            coordinator.observe(member).unwrap();
         }
     }
     assert_eq!(coordinator.standing().clock_jumps, 2);
 }
 
 #[test]
-fn a_clock_that_jumps_backward_does_not_stop_evictions() {
+fn a_clock_that_jumps_backward_does_not_keep_the_silent() {
     let mut coordinator = coordinator();
-    let silent = join(&mut coordinator, "silent", 1);
+    join(&mut coordinator, "silent", 1);
     coordinator.advance(ms(1_000_000));
-    observe(&mut coordinator, &silent, &step(1, 1.0));
     for second in 0..=4 {
         coordinator.advance(ms(1000 * second));
     }
@@ -187,14 +345,12 @@ proptest! {
         jumps in prop::collection::vec((any::<u32>(), 1u64..8), 1..12),
     ) {
         let mut coordinator = coordinator();
-        let [talks, silent] = ["talks", "silent"].map(|agent| join(&mut coordinator, agent, 1));
-        observe(&mut coordinator, &talks, &step(1, 1.0));
-        observe(&mut coordinator, &silent, &step(1, 1.0));
+        let [talks, _] = ["talks", "silent"].map(|agent| join(&mut coordinator, agent, 1));
         let mut steady = 0;
         for (start, ticks) in jumps {
             for tick in 0..ticks {
                 coordinator.advance(ms(u64::from(start) + 500 * tick));
-                coordinator.heartbeat(&talks).unwrap();
+                coordinator.observe(&talks).unwrap();
                 // The tick after a jump may count for nothing, the others are half a second.
                 steady += u64::from(tick > 0);
                 let standing = coordinator.standing();
@@ -210,193 +366,205 @@ proptest! {
     }
 }
 
-/// What an agent may send.
+/// What an agent may do.
 #[derive(Debug, Clone)]
-enum Message {
-    /// The next step, after so many that got lost.
-    Step {
-        lost: u64,
-        state: [f32; 7],
-        action: u32,
-        reward: f64,
+enum Deed {
+    Act {
+        action: usize,
     },
-    /// The next step with a number that is none.
-    Poison {
-        index: usize,
+    /// An action for a step before or after the present one.
+    Astray {
+        by: u64,
+        ahead: bool,
     },
-    /// A step that was sent before.
-    Old {
-        back: u64,
-    },
-    Heartbeat,
-    /// Another life of the same agent.
+    Poison,
+    Observe,
+    /// Another process of the same agent.
     Restart,
+    /// Nothing, for so long.
+    Wait {
+        ms: u64,
+    },
 }
 
-fn message() -> impl Strategy<Value = Message> {
-    let state = prop::array::uniform7(0.0f32..=1.0);
+fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        4 => (0u64..3, state, 0u32..7, -2.0f64..2.0)
-            .prop_map(|(lost, state, action, reward)| Message::Step { lost, state, action, reward }),
-        1 => (0usize..7).prop_map(|index| Message::Poison { index }),
-        1 => (0u64..5).prop_map(|back| Message::Old { back }),
-        1 => Just(Message::Heartbeat),
-        1 => Just(Message::Restart),
+        6 => (0usize..7).prop_map(|action| Deed::Act { action }),
+        1 => (1u64..5, any::<bool>()).prop_map(|(by, ahead)| Deed::Astray { by, ahead }),
+        1 => Just(Deed::Poison),
+        1 => Just(Deed::Observe),
+        1 => Just(Deed::Restart),
+        2 => (0u64..900).prop_map(|ms| Deed::Wait { ms }),
     ]
-}
-
-/// What should be known of an agent, kept in the plainest way.
-#[derive(Default, Clone)]
-struct Expected {
-    member: Option<Member>,
-    incarnation: u64,
-    sequence: u64,
-    used: u64,
-    last: Option<(Contribution, f64)>,
 }
 
 proptest! {
     #[test]
-    fn the_team_is_the_last_good_step_of_each_and_every_step_is_counted_once(
-        messages in prop::collection::vec((0usize..6, message()), 1..150),
+    fn every_step_of_every_seat_is_an_action_or_a_hold_and_counted_once(
+        deeds in prop::collection::vec((0usize..4, deed()), 1..200),
     ) {
-        let mut coordinator = coordinator();
-        let mut agents = vec![Expected::default(); 6];
-        for (who, message) in messages {
-            let agent = &mut agents[who];
-            let name = name(&format!("agent-{who}"));
-            if agent.member.is_none() || matches!(message, Message::Restart) {
-                agent.incarnation += 1;
-                let membership = coordinator.register(&name, agent.incarnation).unwrap();
-                agent.member = Some(membership.member);
-                (agent.sequence, agent.last) = (0, None);
+        let stage = stage(4);
+        let mut coordinator = hosting(config(), &stage);
+        let names: Vec<AgentName> = (0..4).map(|who| name(&format!("agent-{who}"))).collect();
+        let mut members: Vec<Member> =
+            (0..4).map(|who| join(&mut coordinator, &format!("agent-{who}"), 0)).collect();
+        let mut now = 0;
+        for (number, (who, deed)) in deeds.into_iter().enumerate() {
+            let step = coordinator.standing().step;
+            match deed {
+                Deed::Act { action } => {
+                    // A second action of one step is refused.
+                    let _ = coordinator.submit(&members[who], step, &Action::Discrete(action));
+                }
+                Deed::Astray { by, ahead } => {
+                    let (wrong, kind) = if ahead || step < by {
+                        (step + by, RefusalKind::StepAhead)
+                    } else {
+                        (step - by, RefusalKind::Late)
+                    };
+                    let refused = refusal(coordinator.submit(&members[who], wrong, &HOLD));
+                    prop_assert_eq!(refused, kind);
+                }
+                Deed::Poison => {
+                    let poison = Action::Continuous(vec![f32::NAN]);
+                    let refused = refusal(coordinator.submit(&members[who], step, &poison));
+                    prop_assert!(matches!(refused, RefusalKind::NotFinite | RefusalKind::Duplicate));
+                }
+                Deed::Observe => {
+                    let seen = coordinator.observe(&members[who]).unwrap();
+                    prop_assert_eq!(seen.map(|seen| seen.step), Some(step));
+                }
+                Deed::Restart => {
+                    let registration = life(number as u64 + 1);
+                    members[who] =
+                        coordinator.register(&names[who], &registration).unwrap().member;
+                }
+                Deed::Wait { ms: time } => {
+                    now += time;
+                    coordinator.advance(ms(now));
+                }
             }
-            let member = agent.member.clone().unwrap();
-            match message {
-                Message::Step { lost, state, action, reward } => {
-                    agent.sequence += 1 + lost;
-                    agent.used += 1 + lost;
-                    let sequence = agent.sequence;
-                    let transition = Transition { sequence, state: state.to_vec(), action, reward };
-                    coordinator.observe(&member, &transition).unwrap();
-                    let action = ScalingAction::from_index(action as usize).unwrap();
-                    agent.last = Some((Contribution::new(&state, action).unwrap(), reward));
-                }
-                Message::Poison { index } => {
-                    agent.sequence += 1;
-                    agent.used += 1;
-                    let mut transition = step(agent.sequence, 0.0);
-                    transition.state[index] = f32::NAN;
-                    let kind = refusal(coordinator.observe(&member, &transition));
-                    prop_assert_eq!(kind, RefusalKind::NotFinite);
-                }
-                Message::Old { back } => {
-                    let old = step(agent.sequence.saturating_sub(back), -2.0);
-                    let kind = refusal(coordinator.observe(&member, &old));
-                    prop_assert!(matches!(kind, RefusalKind::Duplicate | RefusalKind::OutOfOrder));
-                }
-                Message::Heartbeat => coordinator.heartbeat(&member).unwrap(),
-                Message::Restart => {}
-            }
         }
-        let mut team = VirtualAgent::default();
-        let mut rewards = Vec::new();
-        for (contribution, reward) in agents.iter().filter_map(|agent| agent.last.as_ref()) {
-            team.add(contribution);
-            rewards.push(*reward);
+        let steps = coordinator.standing().step;
+        prop_assert_eq!(stage.seen.lock().unwrap().len() as u64, steps);
+        for agent in coordinator.agents() {
+            prop_assert_eq!(agent.accepted + agent.missed, steps, "{}", agent.name);
         }
-        for agent in agents.iter().filter(|agent| agent.member.is_some()) {
-            let guidance = coordinator.global_state(agent.member.as_ref().unwrap()).unwrap();
-            let global = agent.last.as_ref().map_or(team.of_all(), |own| team.of_others(&own.0));
-            prop_assert_eq!(guidance.global, global);
-            let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
-            prop_assert!((guidance.team_reward - mean).abs() < 1e-9);
-        }
-        for standing in coordinator.agents() {
-            let who: usize = standing.name.as_str()[6..].parse().unwrap();
-            let poisoned = standing.refusals.of(RefusalKind::NotFinite);
-            prop_assert_eq!(standing.accepted + poisoned + standing.missed, agents[who].used);
-        }
+        let standing = coordinator.standing();
+        prop_assert_eq!(standing.accepted + standing.missed, 4 * steps);
     }
 }
 
-fn restored(from: &Coordinator) -> Coordinator {
+fn state_of(coordinator: &Coordinator) -> Snapshot {
     let mut snapshot = Snapshot::default();
-    from.save("coordinator", &mut snapshot);
+    coordinator.save("coordinator", &mut snapshot);
+    snapshot
+}
+
+fn restored(from: &Coordinator) -> Coordinator {
     let mut fresh = coordinator();
     // Its clock has run for longer than a timeout before.
     for second in 0..=5 {
         fresh.advance(ms(1000 * second));
     }
-    fresh.load("coordinator", &snapshot).unwrap();
+    fresh.load("coordinator", &state_of(from)).unwrap();
     fresh
 }
 
 #[test]
-fn a_killed_coordinator_comes_back_knowing_who_was_there() {
+fn a_killed_coordinator_comes_back_with_its_platform_and_its_team() {
     let mut first = coordinator();
-    let [a, b] = ["a", "b"].map(|agent| join(&mut first, agent, 1));
-    observe(&mut first, &a, &step(5, 0.25));
-    observe(&mut first, &b, &step(5, 0.75));
-    refusal(first.observe(&b, &step(5, 0.0)));
+    let members = join_all(&mut first);
+    for _ in 0..4 {
+        members.iter().for_each(|member| submit(&mut first, member));
+    }
+    refusal(first.submit(&members[1], 0, &HOLD));
     let mut second = restored(&first);
-    assert_eq!(second.standing().refusals, first.standing().refusals);
-    assert_eq!((second.standing().members, second.standing().heard), (2, 0));
-    // Steps 6 to 8 were in flight: sent to the coordinator that was killed, or to nobody.
-    second.advance(ms(5500));
-    let guidance = observe(&mut second, &a, &step(9, 0.25));
-    assert_eq!((guidance.members, guidance.team_reward), (2, 0.5));
-    assert_eq!(second.standing().missed, first.standing().missed + 3);
-    let heard = CoordinatorEvent::HeardAgain { name: name("a") };
-    assert_eq!(second.take_events(), [heard]);
-    // Whoever does not come back leaves after the timeout, as always.
+    let (then, now) = (first.standing(), second.standing());
+    assert_eq!((now.step, now.members, now.heard), (4, 3, 0));
+    assert_eq!(
+        (now.refusals, now.accepted, now.missed),
+        (then.refusals, then.accepted, then.missed)
+    );
+    assert_eq!(refusal(second.outcome(&members[0], 3)), RefusalKind::Late, "it was not saved");
+    // The platform goes on as if nothing had happened.
+    let play = |coordinator: &mut Coordinator| {
+        let seen = coordinator.observe(&members[0]).unwrap();
+        members.iter().for_each(|member| submit(coordinator, member));
+        (seen, members.each_ref().map(|member| outcome(coordinator, member)))
+    };
+    assert_eq!(play(&mut second), play(&mut first));
+    let events = second.take_events();
+    let heard = events.iter().filter(|event| matches!(event, CoordinatorEvent::HeardAgain { .. }));
+    assert_eq!(heard.count(), 3);
+    // An agent that does not come back falls silent after the timeout, as always.
     for second_of_time in 0..5 {
         second.advance(ms(5500 + 1000 * second_of_time));
-        second.heartbeat(&a).unwrap();
+        second.observe(&members[0]).unwrap();
     }
-    assert_eq!((second.standing().members, second.standing().silent), (1, 1));
+    assert_eq!((second.standing().members, second.standing().silent), (1, 2));
+}
+
+#[test]
+fn agents_that_are_ahead_of_a_restored_platform_go_on_from_what_it_shows() {
+    let mut first = coordinator();
+    let members = join_all(&mut first);
+    let checkpoint = state_of(&first);
+    members.iter().for_each(|member| submit(&mut first, member));
+    let ahead = first.observe(&members[0]).unwrap().unwrap();
+    let mut second = coordinator();
+    second.load("coordinator", &checkpoint).unwrap();
+    let kind = refusal(second.submit(&members[0], ahead.step, &HOLD));
+    assert_eq!(kind, RefusalKind::StepAhead);
+    assert_eq!(second.observe(&members[0]).unwrap().unwrap().step, 0);
 }
 
 #[test]
 fn sessions_of_a_later_coordinator_are_larger_even_than_those_its_checkpoint_missed() {
-    let first = coordinator();
-    let checkpoint = first.clone();
-    let mut first = first;
-    // Registered after the last checkpoint: the second life does not know of it.
+    let mut first = coordinator();
+    let checkpoint = state_of(&first);
+    // Registered after the last checkpoint: the second coordinator does not know of it.
     let lost = join(&mut first, "a", 1);
-    let mut second = restored(&checkpoint);
-    assert_eq!(refusal(second.heartbeat(&lost)), RefusalKind::UnknownAgent);
+    let mut second = coordinator();
+    second.load("coordinator", &checkpoint).unwrap();
+    assert_eq!(refusal(second.observe(&lost)), RefusalKind::UnknownAgent);
     let again = join(&mut second, "a", 1);
     assert!(again.session > lost.session);
-    assert_eq!(refusal(second.heartbeat(&lost)), RefusalKind::EarlierSession);
+    assert_eq!(refusal(second.observe(&lost)), RefusalKind::EarlierSession);
 }
 
 #[test]
 fn a_checkpoint_of_another_shape_is_refused() {
-    let mut snapshot = Snapshot::default();
-    coordinator().save("coordinator", &mut snapshot);
+    let mut snapshot = state_of(&coordinator());
     snapshot.put_u8("coordinator/names", b"a\nb".to_vec());
     assert!(coordinator().load("coordinator", &snapshot).is_err());
+    let mut elsewhere = state_of(&coordinator());
+    elsewhere.put_u8("coordinator/platform/id", b"faas/fleet-v3".to_vec());
+    let error = coordinator().load("coordinator", &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("faas/fleet-v3") && error.contains("test/stage-v1"), "{error}");
 }
 
 #[test]
 fn settings_that_cannot_work_are_refused_by_name() {
     let check = |config: CoordinatorConfig, expect: &str| {
-        let error = config.build().unwrap_err().to_string();
+        let error = config.build(Box::new(stage(3)), &tasks()).map(drop).unwrap_err().to_string();
         assert!(error.starts_with(expect), "{error}");
     };
-    let base = CoordinatorConfig::default;
-    check(CoordinatorConfig { heartbeat: ms(0), ..base() }, "heartbeat must be from 1ms to 1h");
+    check(CoordinatorConfig { heartbeat: ms(0), ..config() }, "heartbeat must be from 1ms to 1h");
     check(
-        CoordinatorConfig { timeout: ms(1999), ..base() },
+        CoordinatorConfig { timeout: ms(1999), ..config() },
         "timeout must be from two heartbeats (2s) to a day, got 1.999s",
     );
-    check(CoordinatorConfig { most_agents: 0, ..base() }, "most_agents must be");
-    check(CoordinatorConfig { most_reward: f64::NAN, ..base() }, "most_reward must be");
+    check(CoordinatorConfig { step_deadline: ms(0), ..config() }, "step_deadline must be");
+    check(CoordinatorConfig { pace: ms(601_000), ..config() }, "pace must be at most");
+    check(CoordinatorConfig { max_agents: 0, ..config() }, "max_agents must be");
+    let come_and_go = homeostat_env::make_multi_agent("toy/roll-call-v1").unwrap();
+    let error = config().build(come_and_go, &[]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("a fixed set of agents"), "{error}");
 }
 
 #[test]
-fn events_that_nobody_takes_do_not_pile_up() {
+fn events_that_are_not_taken_do_not_pile_up() {
     let mut coordinator = coordinator();
     for incarnation in 0..5000 {
         join(&mut coordinator, "a", incarnation);

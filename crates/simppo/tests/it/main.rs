@@ -7,4 +7,3 @@ mod participant;
 mod stage;
 mod team;
 mod training;
-mod virtual_agent;

@@ -5,8 +5,8 @@ use homeostat_env::MultiAgentEnv;
 use homeostat_nn::Kernel;
 use homeostat_rl::PpoConfig;
 use homeostat_simppo::{
-    CriticInput, Method, Order, ParameterSharing, Result, RewardSharing, TaskType, TeamConfig,
-    Training, TurnQueue,
+    CriticInput, Learners, Method, Order, ParameterSharing, Result, RewardSharing, TaskType,
+    TeamConfig, Training, TurnQueue,
 };
 
 use crate::stage::{Actor, Stage, TIME_LIMIT};
@@ -32,8 +32,15 @@ fn team(method: Method, stage: &Stage) -> Training {
 
 fn team_with_updates(method: Method, stage: &Stage, steps_per_update: usize) -> Training {
     let config = TeamConfig {
-        method,
-        ppo: PpoConfig { steps_per_update, minibatch: 4, hidden: vec![8], ..PpoConfig::default() },
+        learners: Learners::Coordinated {
+            method,
+            ppo: PpoConfig {
+                steps_per_update,
+                minibatch: 4,
+                hidden: vec![8],
+                ..PpoConfig::default()
+            },
+        },
         task_types: TaskType::ALL.to_vec(),
         kernel: Kernel::best(),
         seed: 3,
@@ -128,13 +135,13 @@ fn a_newcomer_starts_as_the_best_of_its_kind() {
         let base = policy_of(&training, 1);
         for number in [4, 5] {
             actors.push(Actor { number, kind: TaskType::Cpu, reward: best - 2.0 });
-            training.replace_worlds(&maker(&Stage::of(&actors))).unwrap();
+            training.replace_envs(&maker(&Stage::of(&actors))).unwrap();
             assert!(policy_of(&training, number) == base, "agent {number}, best {best}");
         }
         assert_ne!(policy_of(&training, 0), base);
         // Nobody of this kind was there.
         actors.push(Actor { number: 6, kind: TaskType::Memory, reward: 0.0 });
-        training.replace_worlds(&maker(&Stage::of(&actors))).unwrap();
+        training.replace_envs(&maker(&Stage::of(&actors))).unwrap();
         assert_ne!(policy_of(&training, 6), base);
         training.episode().unwrap();
         assert_ne!(policy_of(&training, 4), policy_of(&training, 1), "each learns for itself");
@@ -169,9 +176,9 @@ fn the_network_of_a_kind_waits_for_the_next_of_the_kind() {
     let mut training = team(method, &everybody(2));
     training.episode().unwrap();
     let learnt = policy_of(&training, 2);
-    training.replace_worlds(&maker(&Stage::of(&wages(&[1.0; 2])))).unwrap();
+    training.replace_envs(&maker(&Stage::of(&wages(&[1.0; 2])))).unwrap();
     assert_eq!(training.policies().len(), 2);
-    training.replace_worlds(&maker(&everybody(3))).unwrap();
+    training.replace_envs(&maker(&everybody(3))).unwrap();
     assert!(policy_of(&training, 3) == learnt);
 }
 
@@ -239,7 +246,7 @@ fn a_network_that_is_no_longer_finite_stops_and_the_others_go_on() {
     assert_eq!(restored.stopped(broken), Some(reason.as_str()));
     let mut actors = wages(&[1.0, 9.0, 2.0, 0.0]);
     actors[3].number = 7;
-    training.replace_worlds(&maker(&Stage::of(&actors))).unwrap();
+    training.replace_envs(&maker(&Stage::of(&actors))).unwrap();
     training.episode().unwrap();
     assert!(training.stopped(AgentId::new(7)).is_none());
 }

@@ -1,19 +1,24 @@
-//! An agent's side: it goes on while the coordinator is away, and comes back by itself.
+//! An agent's side: it acts while the coordinator is there, and comes back by itself.
 
 use std::time::Duration;
 
+use homeostat_env::Action;
 use homeostat_simppo::{
-    AgentName, Change, Coordination, CoordinationError, Coordinator, Guidance, Member, Membership,
-    Participant, RefusalKind, Transition,
+    AgentName, Change, Coordination, CoordinationError, Coordinator, Member, Membership,
+    Participant, ParticipantConfig, RefusalKind, Registration, SeatObservation, StepOutcome,
 };
 
-use crate::team::{coordinator, join, ms, name};
+use crate::team::{HOLD, config, hosting, join, life, ms, name, stage};
 
-/// A coordinator that can be unplugged.
+/// A coordinator with one seat that can be unplugged.
 struct Line {
     coordinator: Coordinator,
     is_cut: bool,
     calls: u64,
+}
+
+fn coordinator() -> Coordinator {
+    hosting(config(), &stage(1))
 }
 
 impl Line {
@@ -37,22 +42,23 @@ impl Coordination for Line {
     fn register(
         &mut self,
         name: &AgentName,
-        incarnation: u64,
+        registration: &Registration,
     ) -> Result<Membership, CoordinationError> {
-        self.pass(|coordinator| coordinator.register(name, incarnation))
+        self.pass(|coordinator| coordinator.register(name, registration))
     }
-    fn heartbeat(&mut self, member: &Member) -> Result<(), CoordinationError> {
-        self.pass(|coordinator| coordinator.heartbeat(member))
+    fn observe(&mut self, member: &Member) -> Result<Option<SeatObservation>, CoordinationError> {
+        self.pass(|coordinator| coordinator.observe(member))
     }
-    fn observe(
+    fn act(
         &mut self,
         member: &Member,
-        transition: &Transition,
-    ) -> Result<Guidance, CoordinationError> {
-        self.pass(|coordinator| coordinator.observe(member, transition))
-    }
-    fn global_state(&mut self, member: &Member) -> Result<Guidance, CoordinationError> {
-        self.pass(|coordinator| coordinator.global_state(member))
+        step: u64,
+        action: &Action,
+    ) -> Result<StepOutcome, CoordinationError> {
+        self.pass(|coordinator| {
+            coordinator.submit(member, step, action)?;
+            Ok(coordinator.outcome(member, step)?.expect("there is one seat"))
+        })
     }
     fn deregister(&mut self, member: &Member) -> Result<(), CoordinationError> {
         self.pass(|coordinator| coordinator.deregister(member))
@@ -60,119 +66,151 @@ impl Coordination for Line {
 }
 
 fn participant(incarnation: u64) -> Participant {
-    Participant::new(name("a"), incarnation, ms(500))
+    Participant::new(ParticipantConfig {
+        name: name("a"),
+        registration: life(incarnation),
+        first_retry: ms(500),
+        deadline: ms(5000),
+    })
 }
 
-const STEP: (&[f32], u32, f64) = (&[0.5; 7], 1, 0.25);
+type Observed = (Option<SeatObservation>, Option<Change>);
 
-fn deliver(agent: &mut Participant, line: &mut Line, now: Duration) -> Option<Guidance> {
-    agent.deliver(line, now, STEP).unwrap().0
+fn observe(agent: &mut Participant, line: &mut Line, now: Duration) -> Observed {
+    agent.observe(line, now).unwrap()
+}
+
+fn act(
+    agent: &mut Participant,
+    line: &mut Line,
+    now: Duration,
+    step: u64,
+) -> (Option<StepOutcome>, Option<Change>) {
+    agent.act(line, &|| now, step, &HOLD).unwrap()
 }
 
 #[test]
-fn the_first_step_joins_and_brings_guidance() {
+fn the_first_look_joins_and_every_action_brings_the_next_observation() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    let (guidance, change) = agent.deliver(&mut line, ms(0), STEP).unwrap();
-    assert_eq!(guidance.map(|guidance| guidance.team_reward), Some(0.25));
-    assert_eq!(change, Some(Change::Joined));
-    assert_eq!(agent.next_due(), ms(1000), "a heartbeat later");
-}
-
-#[test]
-fn heartbeats_are_sent_only_when_nothing_else_was() {
-    let (mut agent, mut line) = (participant(1), Line::new());
-    for quarter in 0..40 {
-        deliver(&mut agent, &mut line, ms(250 * quarter));
-        agent.keep_alive(&mut line, ms(250 * quarter)).unwrap();
+    let (seen, change) = observe(&mut agent, &mut line, ms(0));
+    assert_eq!((seen.unwrap().step, change), (0, Some(Change::Joined)));
+    for step in 0..10 {
+        let (outcome, change) = act(&mut agent, &mut line, ms(100 * step), step);
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.reward, outcome.team_reward), (1.0, 1.0));
+        assert_eq!((outcome.next.unwrap().step, change), (step + 1, None));
     }
-    assert_eq!(line.calls, 41, "one registration and forty steps");
-    agent.keep_alive(&mut line, ms(250 * 39 + 1000)).unwrap();
-    assert_eq!(line.calls, 42);
+    assert_eq!(line.calls, 12, "one registration, one look and ten actions");
+    assert_eq!((agent.counts().answered, agent.counts().lost), (10, 0));
 }
 
 #[test]
-fn an_outage_costs_the_steps_in_it_and_they_are_counted_on_both_sides() {
+fn an_outage_costs_the_action_in_it_and_is_found_to_be_over_within_half_a_heartbeat() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    deliver(&mut agent, &mut line, ms(0));
+    observe(&mut agent, &mut line, ms(0));
+    act(&mut agent, &mut line, ms(50), 0);
     line.is_cut = true;
-    let went = agent.deliver(&mut line, ms(100), STEP).unwrap().1;
-    assert!(matches!(went, Some(Change::WentAway { .. })), "{went:?}");
+    let (outcome, change) = act(&mut agent, &mut line, ms(100), 1);
+    assert!(outcome.is_none());
+    assert!(matches!(change, Some(Change::WentAway { .. })), "{change:?}");
     let calls = line.calls;
     for tenth in 2..6 {
-        assert_eq!(deliver(&mut agent, &mut line, ms(100 * tenth)), None);
+        assert_eq!(observe(&mut agent, &mut line, ms(100 * tenth)), (None, None));
     }
-    assert_eq!(line.calls, calls, "nobody is called again for half a heartbeat");
+    assert_eq!(line.calls, calls, "no call for half a heartbeat");
     line.is_cut = false;
-    let (guidance, change) = agent.deliver(&mut line, ms(600), STEP).unwrap();
-    assert!(guidance.is_some());
-    assert_eq!(change, Some(Change::Rejoined { away: ms(600), undelivered: 5 }));
-    assert_eq!((agent.counts().delivered, agent.counts().undelivered), (2, 5));
+    let (seen, change) = observe(&mut agent, &mut line, ms(600));
+    assert_eq!(seen.unwrap().step, 1, "a platform on which no agent acts stands still");
+    assert_eq!(change, Some(Change::Rejoined { away: ms(550), lost: 1 }));
     assert_eq!((agent.counts().outages, agent.counts().registrations), (1, 1));
-    assert_eq!(line.coordinator.standing().missed, 5);
 }
 
 #[test]
 fn a_coordinator_that_forgot_everything_is_joined_again_in_the_same_call() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    for tenth in 0..5 {
-        deliver(&mut agent, &mut line, ms(100 * tenth));
-    }
+    observe(&mut agent, &mut line, ms(0));
+    act(&mut agent, &mut line, ms(0), 0);
     line.coordinator = coordinator();
-    assert!(deliver(&mut agent, &mut line, ms(500)).is_some());
-    assert_eq!(agent.counts().registrations, 2);
-    assert_eq!(line.coordinator.standing().missed, 0, "a new session counts from one");
+    assert!(act(&mut agent, &mut line, ms(100), 1).0.is_none());
+    assert_eq!(observe(&mut agent, &mut line, ms(100)).0.unwrap().step, 0);
+    assert_eq!((agent.counts().registrations, agent.counts().lost), (2, 1));
     line.coordinator = coordinator();
-    agent.keep_alive(&mut line, ms(1500)).unwrap();
-    assert!(deliver(&mut agent, &mut line, ms(1600)).is_some());
-    assert_eq!(line.coordinator.standing().missed, 0, "whoever called first");
+    assert!(observe(&mut agent, &mut line, ms(5000)).0.is_some());
+    assert_eq!(agent.counts().registrations, 3);
 }
 
 #[test]
-fn a_refused_step_is_counted_and_the_agent_goes_on() {
+fn a_refused_action_is_counted_and_the_agent_looks_again_at_once() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    let poisoned = agent.deliver(&mut line, ms(0), (&[f32::NAN; 7], 1, 0.0)).unwrap();
-    assert_eq!(poisoned.0, None);
+    observe(&mut agent, &mut line, ms(0));
+    assert!(act(&mut agent, &mut line, ms(100), 17).0.is_none());
     assert!(agent.is_connected());
-    assert_eq!(agent.counts().refusals.of(RefusalKind::NotFinite), 1);
-    assert!(deliver(&mut agent, &mut line, ms(100)).is_some());
+    assert_eq!(agent.counts().refusals.of(RefusalKind::StepAhead), 1);
+    assert_eq!((agent.counts().lost, agent.next_look()), (1, ms(100)));
+    assert_eq!(observe(&mut agent, &mut line, ms(100)).0.unwrap().step, 0);
 }
 
 #[test]
-fn whoever_lost_its_name_to_another_is_told_so() {
+fn an_agent_without_a_seat_looks_again_every_half_heartbeat() {
+    let mut line = Line::new();
+    let seated = join(&mut line.coordinator, "b", 1);
+    let mut agent = participant(1);
+    let (seen, change) = observe(&mut agent, &mut line, ms(0));
+    assert_eq!((seen, change), (None, Some(Change::Joined)));
+    assert_eq!(agent.next_look(), ms(500));
+    line.coordinator.deregister(&seated).unwrap();
+    assert!(observe(&mut agent, &mut line, ms(500)).0.is_some());
+}
+
+#[test]
+fn an_agent_that_lost_its_name_to_another_is_told_so() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    deliver(&mut agent, &mut line, ms(0));
+    observe(&mut agent, &mut line, ms(0));
     join(&mut line.coordinator, "a", 2);
-    let error = agent.deliver(&mut line, ms(100), STEP).unwrap_err().to_string();
+    let error = agent.act(&mut line, &|| ms(100), 0, &HOLD).unwrap_err().to_string();
     assert!(error.contains("another agent has registered under this name"), "{error}");
 }
 
 #[test]
-fn leaving_takes_the_agent_out_of_the_team() {
+fn a_platform_that_cannot_serve_the_agent_is_left_with_the_way_out() {
+    let mut line = Line::new();
+    let check = |config: ParticipantConfig, line: &mut Line, expect: &str| {
+        let error = Participant::new(config).observe(line, ms(0)).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let sound = ParticipantConfig {
+        name: name("a"),
+        registration: life(1),
+        first_retry: ms(500),
+        deadline: ms(500),
+    };
+    check(sound.clone(), &mut line, "give --deadline more than 500ms");
+    let registration = Registration { incarnation: 2, function: Some("gpu".to_owned()) };
+    check(
+        ParticipantConfig { registration, deadline: ms(5000), ..sound },
+        &mut line,
+        "is no function of this platform",
+    );
+}
+
+#[test]
+fn leaving_frees_the_seat() {
     let (mut agent, mut line) = (participant(1), Line::new());
-    deliver(&mut agent, &mut line, ms(0));
+    observe(&mut agent, &mut line, ms(0));
     agent.leave(&mut line).unwrap();
     assert_eq!(line.coordinator.standing().members, 0);
     assert_eq!(line.coordinator.agents().count(), 0);
 }
 
 #[test]
-fn steps_that_were_skipped_are_missed() {
-    let (mut agent, mut line) = (participant(1), Line::new());
-    deliver(&mut agent, &mut line, ms(0));
-    agent.skip(3);
-    deliver(&mut agent, &mut line, ms(100));
-    assert_eq!((agent.counts().undelivered, line.coordinator.standing().missed), (3, 3));
-}
-
-#[test]
 fn a_coordinator_that_is_not_there_yet_is_waited_for() {
     let (mut agent, mut line) = (participant(1), Line::new());
     line.is_cut = true;
-    let away = agent.keep_alive(&mut line, ms(0)).unwrap();
+    let away = observe(&mut agent, &mut line, ms(0)).1;
     assert!(matches!(away, Some(Change::WentAway { .. })), "{away:?}");
-    assert_eq!(deliver(&mut agent, &mut line, ms(100)), None);
-    assert_eq!((line.calls, agent.next_due()), (1, ms(500)));
+    assert_eq!((line.calls, agent.next_look()), (1, ms(500)));
     line.is_cut = false;
-    assert_eq!(agent.keep_alive(&mut line, ms(500)).unwrap(), Some(Change::Joined));
-    assert!(deliver(&mut agent, &mut line, ms(600)).is_some());
+    let (seen, change) = observe(&mut agent, &mut line, ms(500));
+    assert!(seen.is_some());
+    assert_eq!(change, Some(Change::Joined));
 }

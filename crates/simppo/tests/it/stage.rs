@@ -1,4 +1,4 @@
-//! A world that does what a test asks: agents of given kinds and rewards, who leave on demand.
+//! An environment that does what a test asks: agents of given kinds and rewards, who leave on demand.
 //! Its states are stated to be those of autoscaling, whatever is done.
 
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,12 @@ pub(crate) const TIME_LIMIT: u64 = 6;
 const FEATURES: usize = 7;
 const ACTIONS: usize = 7;
 
-/// The world.
+/// The environment.
 #[derive(Clone)]
 pub(crate) struct Stage {
     spec: EnvSpec,
     actors: Vec<Actor>,
+    everybody: Vec<AgentId>,
     /// Who leaves in the middle of every episode.
     pub(crate) deserter: Option<u32>,
     /// What was done, step by step.
@@ -31,7 +32,7 @@ pub(crate) struct Stage {
 /// For each agent its preservation before the step, and its action.
 type SeenStep = Vec<(f32, usize)>;
 
-/// One agent of the world.
+/// One agent of the environment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Actor {
     pub(crate) number: u32,
@@ -63,6 +64,7 @@ impl Stage {
                 },
             },
             actors: actors.to_vec(),
+            everybody: actors.iter().map(|actor| AgentId::new(actor.number)).collect(),
             deserter: None,
             seen: Arc::default(),
             seeds: SeedTree::new(0),
@@ -96,14 +98,14 @@ impl MultiAgentEnv for Stage {
     }
 
     fn possible_agents(&self) -> Option<&[AgentId]> {
-        None
+        Some(&self.everybody)
     }
 
     fn reset(&mut self, seed: Option<u64>) -> Result<()> {
         if let Some(seed) = seed {
             self.seeds = SeedTree::new(seed);
         }
-        self.alive = self.actors.iter().map(|actor| AgentId::new(actor.number)).collect();
+        self.alive.clone_from(&self.everybody);
         self.show();
         Ok(())
     }

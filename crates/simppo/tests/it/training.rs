@@ -9,7 +9,8 @@ use homeostat_nn::Kernel;
 use homeostat_rl::PpoConfig;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, make_multi_agent};
 use homeostat_simppo::{
-    Error, Finished, Method, ParameterSharing, Preset, Result, TaskType, TeamConfig, Training,
+    Error, Finished, Learners, Method, ParameterSharing, Preset, Result, TaskType, TeamConfig,
+    Training,
 };
 
 const FUNCTIONS: usize = 4;
@@ -72,8 +73,7 @@ impl Case {
         // Kinds are tested elsewhere: here all of them appear.
         let task_types = TaskType::ALL.into_iter().cycle().take(plan.functions().count()).collect();
         let config = TeamConfig {
-            method: self.method.clone(),
-            ppo: self.ppo.clone(),
+            learners: Learners::Coordinated { method: self.method.clone(), ppo: self.ppo.clone() },
             task_types,
             kernel: Kernel::best(),
             seed: 7,

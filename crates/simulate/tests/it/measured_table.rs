@@ -6,7 +6,7 @@
 //! container, whose speed falls with the number of containers beyond eight even while they
 //! idle. Built that way, a function with a queue of its own for each container and a hard
 //! quota, the platform meets the table. As it really is, with one queue in front of all
-//! containers and shares that go to whoever can use them, it is faster than the table, and the
+//! containers and shares that go to the containers that can use them, it is faster than the table, and the
 //! more so the more containers there are.
 
 use homeostat_core::{Bytes, Fraction, Millicores, SeedTree, SimDuration, Slo};

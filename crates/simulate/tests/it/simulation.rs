@@ -25,7 +25,7 @@ fn every_controller_plays_and_every_request_is_settled_or_inside() {
             let outcome = simulation(name, scenario).run(1, &mut |_| Ok(())).unwrap();
             assert_eq!(outcome.functions.len(), 4);
             assert!(outcome.total.requests > 500, "{name}: {outcome:?}");
-            assert!((0.0..=100.0).contains(&outcome.total.miss_pct), "{name}");
+            assert!((0.0..=1.0).contains(&outcome.total.slo_violation_ratio), "{name}");
             assert_eq!(outcome.refused, 0, "{name}");
         }
     }
@@ -78,11 +78,11 @@ fn a_day_of_a_trace_is_played_on_demand() {
 
 #[test]
 fn a_finished_simulation_reads_back_and_an_unfinished_one_is_named() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let simulation = simulation("ensure", Scenario::Together);
     let facts = simulation.facts(None, vec![1, 2, 3]);
     let run = |name: &str, stop: bool| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         let stop = AtomicBool::new(stop);
         (path.clone(), run_simulation(&simulation, &facts, "", &path, &|_, _| {}, &stop))
     };
@@ -93,6 +93,25 @@ fn a_finished_simulation_reads_back_and_an_unfinished_one_is_named() {
     assert!(interrupted.is_err());
     let error = FinishedSimulation::open(&path).unwrap_err().to_string();
     assert!(error.contains("interrupted before its end"), "{error}");
+}
+
+#[test]
+fn a_summary_of_the_release_before_reads_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let simulation = simulation("none", Scenario::Together);
+    let facts = simulation.facts(None, vec![1]);
+    let stop = AtomicBool::new(false);
+    let finished = run_simulation(&simulation, &facts, "", &path, &|_, _| {}, &stop).unwrap();
+    let ratio = finished.outcomes[0].total.slo_violation_ratio;
+    assert!(ratio > 0.0, "nothing to tell apart");
+    // It had `miss_pct` alone, in percent.
+    let file = path.join("summary.json");
+    let summary = std::fs::read_to_string(&file).unwrap();
+    assert!(summary.contains("\"miss_pct\""), "{summary}");
+    std::fs::write(&file, summary.replace("\"slo_violation_ratio\"", "\"not_there_yet\"")).unwrap();
+    let read = FinishedSimulation::open(&path).unwrap();
+    assert!((read.outcomes[0].total.slo_violation_ratio - ratio).abs() < 1e-12);
 }
 
 #[test]

@@ -41,9 +41,9 @@ fn zipped(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn inspect(content: &[u8]) -> Result<TableSummary, String> {
-    let folder = TempDir::new().unwrap();
+    let directory = TempDir::new().unwrap();
     // The name must not matter.
-    let path = folder.path().join("trace.bin");
+    let path = directory.path().join("trace.bin");
     std::fs::write(&path, content).unwrap();
     inspect_trace(&path, &mut |_| {}).map_err(|error| {
         let text = error.to_string();
@@ -114,7 +114,7 @@ fn an_archive_must_have_one_table() {
     check(&[("a.txt", b"x")], "the archive has no .csv file; it has a.txt");
     check(
         &[("d1.csv", &plain), ("d2.csv", &plain)],
-        "the archive has several tables, unpack one of them: d1.csv, d2.csv",
+        "the archive has several .csv files, unpack one: d1.csv, d2.csv",
     );
 }
 
@@ -122,15 +122,15 @@ fn an_archive_must_have_one_table() {
 fn what_is_no_file_is_named() {
     let missing = inspect_trace(Path::new("nowhere.csv"), &mut |_| {}).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read nowhere.csv: No such file"), "{missing}");
-    let folder = TempDir::new().unwrap();
-    let error = inspect_trace(folder.path(), &mut |_| {}).unwrap_err().to_string();
+    let directory = TempDir::new().unwrap();
+    let error = inspect_trace(directory.path(), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("Is a directory"), "{error}");
 }
 
 #[test]
 fn progress_goes_up_to_the_size_of_the_file() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("trace.csv");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("trace.csv");
     std::fs::write(&path, table()).unwrap();
     let mut seen = Vec::new();
     inspect_trace(&path, &mut |progress| seen.push(progress)).unwrap();

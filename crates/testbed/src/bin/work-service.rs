@@ -59,7 +59,7 @@ fn iterations_per_millisecond() -> f64 {
     (0..200).map(trial).fold(0.0, f64::max)
 }
 
-/// A request that waits for its turn: whose it is, and who wants to know that it is done.
+/// A request that waits for its turn: its client, and the channel on which its end is reported.
 type Job = (Arc<TcpStream>, SyncSender<()>);
 
 struct Service {
@@ -99,12 +99,12 @@ fn work_in_turn(waiting: &Receiver<Job>, iterations: u64) {
         if !is_gone(&client) {
             work(iterations);
         }
-        // Whoever asked waits for this.
+        // The client waits for this.
         let _ = done.send(());
     }
 }
 
-/// Whether a client hung up: nobody would read the answer.
+/// Whether a client hung up: the answer would not be read.
 fn is_gone(client: &TcpStream) -> bool {
     let peek = || {
         client.set_nonblocking(true)?;
@@ -177,7 +177,7 @@ impl Service {
         }
     }
 
-    /// Ready no longer; returns when everybody was served.
+    /// Reports not ready; returns when all requests were served.
     fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
         std::thread::sleep(HEARSAY);

@@ -15,7 +15,7 @@ pub(super) struct Balancer {
 #[derive(Default)]
 struct Backend {
     outstanding: u32,
-    /// Connections that nobody uses now.
+    /// Idle connections.
     idle: Vec<TcpStream>,
 }
 

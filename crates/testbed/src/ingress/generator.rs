@@ -47,6 +47,8 @@ pub struct IngressConfig {
     pub namespace: String,
     /// Name of the service.
     pub service: String,
+    /// Name of the run, which its latencies carry.
+    pub run: String,
     /// Who tells Prometheus.
     pub metrics: Arc<IngressMetrics>,
 }
@@ -88,9 +90,9 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 
 async fn send(config: IngressConfig, arrivals: Vec<f64>, stop: &AtomicBool) -> Vec<Answered> {
     let balancer = Rc::new(RefCell::new(Balancer::default()));
-    let metrics = config.metrics.clone();
+    let (metrics, run) = (config.metrics.clone(), Rc::<str>::from(&config.run[..]));
     let following = tokio::task::spawn_local(follow(config, balancer.clone()));
-    // Who came before a pod is known would be turned away, whoever scales.
+    // A request that came before a pod is known would be refused under every autoscaler.
     let patient_until = Instant::now() + MAX_WAIT;
     while !balancer.borrow().has_pods() && Instant::now() < patient_until {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -104,12 +106,12 @@ async fn send(config: IngressConfig, arrivals: Vec<f64>, stop: &AtomicBool) -> V
             break;
         }
         let send_delay_s = intended.elapsed().as_secs_f64();
-        let (balancer, metrics) = (balancer.clone(), metrics.clone());
+        let (balancer, metrics, run) = (balancer.clone(), metrics.clone(), run.clone());
         sent.push(tokio::task::spawn_local(async move {
             let is_ok = request(&balancer, intended + PATIENCE).await.is_some();
             let elapsed = intended.elapsed().as_secs_f64();
             let latency_s = if is_ok { elapsed } else { PATIENCE.as_secs_f64() };
-            metrics.observe(latency_s, is_ok);
+            metrics.observe(&run, latency_s, is_ok);
             Answered { intended_s, latency_s, is_ok, send_delay_s }
         }));
     }

@@ -1,5 +1,6 @@
-//! What an ingress tells Prometheus.
+//! The metrics of the ingress, for Prometheus.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -10,16 +11,15 @@ const BUCKETS: [f64; 20] = [
     3.0, 4.0, 5.0,
 ];
 
-/// The histogram of a run's latencies, served to Prometheus.
+/// The histograms of latencies, one for each run, served to Prometheus.
 #[derive(Default)]
 pub struct IngressMetrics {
-    run: Mutex<RunMetrics>,
+    /// By the name of the run, the label of all of its series.
+    runs: Mutex<BTreeMap<String, RunMetrics>>,
 }
 
 #[derive(Default)]
 struct RunMetrics {
-    /// Name of the run, the label of all of its series.
-    name: String,
     buckets: [u64; BUCKETS.len()],
     count: u64,
     sum: f64,
@@ -35,22 +35,23 @@ impl IngressMetrics {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let metrics = served.clone();
-                // Whoever does not ask properly gets no answer.
+                // A malformed request gets no answer.
                 std::thread::spawn(move || metrics.answer(&stream));
             }
         });
         metrics
     }
 
-    /// Forgets the last run: the next one has series of its own.
-    pub fn begin(&self, name: &str) {
-        *self.run.lock().expect("nobody panics") =
-            RunMetrics { name: name.to_owned(), ..RunMetrics::default() };
+    /// Forgets all runs but this one, which begins.
+    pub fn begin(&self, run: &str) {
+        let mut runs = self.runs.lock().expect("no thread panics while it holds the lock");
+        *runs = BTreeMap::from([(run.to_owned(), RunMetrics::default())]);
     }
 
-    /// A request was answered, or was not.
-    pub(super) fn observe(&self, seconds: f64, is_ok: bool) {
-        let mut run = self.run.lock().expect("nobody panics");
+    /// A request of a run was answered, or was not.
+    pub(super) fn observe(&self, run: &str, seconds: f64, is_ok: bool) {
+        let mut runs = self.runs.lock().expect("no thread panics while it holds the lock");
+        let run = runs.entry(run.to_owned()).or_default();
         for (bucket, end) in run.buckets.iter_mut().zip(BUCKETS) {
             *bucket += u64::from(seconds <= end);
         }
@@ -74,18 +75,22 @@ impl IngressMetrics {
     }
 
     fn text(&self) -> String {
-        let run = self.run.lock().expect("nobody panics");
-        let RunMetrics { name, count, sum, failed, .. } = &*run;
+        let runs = self.runs.lock().expect("no thread panics while it holds the lock");
         let metric = "ingress_request_duration_seconds";
         let mut text = format!("# TYPE {metric} histogram\n");
-        for (bucket, end) in run.buckets.iter().zip(BUCKETS) {
-            text += &format!("{metric}_bucket{{run=\"{name}\",le=\"{end}\"}} {bucket}\n");
+        for (name, RunMetrics { buckets, count, sum, .. }) in &*runs {
+            for (bucket, end) in buckets.iter().zip(BUCKETS) {
+                text += &format!("{metric}_bucket{{run=\"{name}\",le=\"{end}\"}} {bucket}\n");
+            }
+            text += &format!(
+                "{metric}_bucket{{run=\"{name}\",le=\"+Inf\"}} {count}\n\
+                 {metric}_sum{{run=\"{name}\"}} {sum}\n{metric}_count{{run=\"{name}\"}} {count}\n"
+            );
         }
-        text + &format!(
-            "{metric}_bucket{{run=\"{name}\",le=\"+Inf\"}} {count}\n\
-             {metric}_sum{{run=\"{name}\"}} {sum}\n{metric}_count{{run=\"{name}\"}} {count}\n\
-             # TYPE ingress_requests_failed_total counter\n\
-             ingress_requests_failed_total{{run=\"{name}\"}} {failed}\n"
-        )
+        text += "# TYPE ingress_requests_failed_total counter\n";
+        for (name, RunMetrics { failed, .. }) in &*runs {
+            text += &format!("ingress_requests_failed_total{{run=\"{name}\"}} {failed}\n");
+        }
+        text
     }
 }

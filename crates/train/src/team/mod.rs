@@ -1,11 +1,9 @@
-//! Agents of a team, each in a process of its own, and the folder of the coordinator between
-//! them. How they reach each other is the caller's: anything that is a
+//! Agents of a team, each in a process of its own, and the directory of the coordinator that hosts
+//! their platform. How they reach it is the caller's: anything that is a
 //! [`homeostat_simppo::Coordination`].
 
-mod coordinator_folder;
-mod link;
+mod coordinator_directory;
 mod team_agent;
 
-pub use coordinator_folder::CoordinatorFolder;
-pub use link::Link;
+pub use coordinator_directory::CoordinatorDirectory;
 pub use team_agent::{AgentEvent, AgentPlan, AgentStatus, AgentWatcher, TeamAgent};

@@ -76,7 +76,7 @@ fn reinforce_balances_the_pole() {
 
 #[test]
 fn q_learning_takes_the_shortest_path() {
-    let best = homeostat_env::worlds::grid_world::OPTIMAL_RETURN;
+    let best = homeostat_env::envs::grid_world::OPTIMAL_RETURN;
     for reached in returns("q-learning", "toy/grid-world-v1", 20_000) {
         assert_eq!(reached, best);
     }

@@ -7,11 +7,11 @@ use tokio::runtime::Runtime;
 use tonic::{Response, Status};
 
 use super::messages::{from_action, from_status, to_opening, to_stepped};
-use super::protocol::environment_client::EnvironmentClient as Calls;
-use super::protocol::{InitRequest, ResetRequest, StepRequest};
 use super::{EnvironmentError, Opening, Stepped};
 use crate::Result;
 use crate::channel::{ClientConfig, GuardedChannel, MAX_ANSWER, connect};
+use crate::protocol::environment::v1::environment_client::EnvironmentClient as Calls;
+use crate::protocol::environment::v1::{InitRequest, ResetRequest, StepRequest};
 
 /// An environment at the other end of a network. Every call ends within its deadline, which a
 /// workload on Kubernetes may use up: it answers once it has looked again.

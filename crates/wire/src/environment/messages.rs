@@ -4,8 +4,8 @@
 use homeostat_env::{Action, Space};
 use tonic::{Code, Status};
 
-use super::protocol;
 use super::{EnvironmentError, Opening, Stepped};
+use crate::protocol::environment::v1 as protocol;
 
 /// Numbers of one message, at most.
 const MAX_NUMBERS: usize = 1024;
@@ -42,7 +42,7 @@ pub(super) fn from_status(status: &Status) -> EnvironmentError {
     }
 }
 
-pub(super) fn to_action(sent: Option<protocol::Action>) -> Result<Action, EnvironmentError> {
+pub(crate) fn to_action(sent: Option<protocol::Action>) -> Result<Action, EnvironmentError> {
     use protocol::action::Kind;
     let wrong = |why: &str| EnvironmentError::NoAction(why.to_owned());
     match sent.and_then(|sent| sent.kind).ok_or_else(|| wrong("the message has no action"))? {
@@ -60,7 +60,7 @@ pub(super) fn to_action(sent: Option<protocol::Action>) -> Result<Action, Enviro
     }
 }
 
-pub(super) fn from_action(action: &Action) -> protocol::Action {
+pub(crate) fn from_action(action: &Action) -> protocol::Action {
     use protocol::action::Kind;
     // A choice beyond what the protocol can say is beyond every space as well.
     let choice = |choice: &usize| u32::try_from(*choice).unwrap_or(u32::MAX);

@@ -5,8 +5,8 @@
 //! talks to one can talk to the other.
 
 mod client;
-mod messages;
-mod protocol;
+pub(crate) mod messages;
+
 mod server;
 mod service;
 mod simulated;

@@ -10,10 +10,10 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use super::Environments;
-use super::protocol::environment_server::EnvironmentServer as Calls;
 use super::service::EnvironmentService;
 use crate::gate::{Gate, TransportCounts, TurnedAway};
 use crate::listening::{Listening, MAX_MESSAGE, Patience, ServerConfig, builder, chain};
+use crate::protocol::environment::v1::environment_server::EnvironmentServer as Calls;
 use crate::{Error, Result, Token};
 
 /// A learner may think for this long between two calls.

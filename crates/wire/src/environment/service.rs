@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::Environments;
 use super::messages::{from_opening, from_stepped, to_action, to_status};
-use super::protocol::{
+use crate::protocol::environment::v1::{
     InitReply, InitRequest, ResetReply, ResetRequest, StepReply, StepRequest, environment_server,
 };
 

@@ -1,81 +1,140 @@
 //! A coordinator over the network is the same coordinator.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use homeostat_env::Action;
 use homeostat_simppo::{
-    Coordination, CoordinationError, Guidance, Participant, RefusalKind, Transition,
+    Coordination, CoordinationError, Coordinator, Member, Membership, RefusalKind, Registration,
+    SeatObservation, StepOutcome,
 };
 use homeostat_wire::{CoordinationClient, CoordinatorServer, ServerConfig};
 
-use crate::setup::{client, client_config, coordinator, name, serve, server_config, step};
+use crate::setup::{client, client_config, coordinator, join, life, name, serve, server_config};
 
-/// What any coordinator is told in these tests, and what it answers.
-fn conversation(coordination: &mut dyn Coordination) -> Vec<Result<Guidance, CoordinationError>> {
+/// A coordinator at hand: when a step does not end, its clock goes on.
+struct AtHand {
+    coordinator: Coordinator,
+    now: Duration,
+}
+
+impl Coordination for AtHand {
+    fn register(
+        &mut self,
+        name: &homeostat_simppo::AgentName,
+        registration: &Registration,
+    ) -> Result<Membership, CoordinationError> {
+        self.coordinator.register(name, registration)
+    }
+    fn observe(&mut self, member: &Member) -> Result<Option<SeatObservation>, CoordinationError> {
+        self.coordinator.observe(member)
+    }
+    fn act(
+        &mut self,
+        member: &Member,
+        step: u64,
+        action: &Action,
+    ) -> Result<StepOutcome, CoordinationError> {
+        self.coordinator.submit(member, step, action)?;
+        loop {
+            if let Some(outcome) = self.coordinator.outcome(member, step)? {
+                return Ok(outcome);
+            }
+            self.now += Duration::from_millis(50);
+            self.coordinator.advance(self.now);
+        }
+    }
+    fn deregister(&mut self, member: &Member) -> Result<(), CoordinationError> {
+        self.coordinator.deregister(member)
+    }
+}
+
+type Said = Result<(Option<SeatObservation>, Option<StepOutcome>), CoordinationError>;
+
+/// What any coordinator is asked in these tests, and what it answers. The second agent never acts:
+/// every step of the first ends at its deadline.
+fn conversation(coordination: &mut dyn Coordination) -> Vec<Said> {
     let [a, b] = ["a", "b"].map(|agent| {
-        let membership = coordination.register(&name(agent), 1).unwrap();
+        let membership = coordination.register(&name(agent), &life(1)).unwrap();
         assert_eq!(membership.heartbeat, Duration::from_secs(1));
         assert_eq!(membership.timeout, Duration::from_secs(3));
+        assert_eq!(membership.step_wait, Duration::from_millis(200));
+        assert_eq!((membership.env.as_str(), membership.seats), ("faas/fleet-v3", 2));
+        assert_eq!(
+            membership.seat.unwrap().function,
+            ["first", "second"][usize::from(agent == "b")]
+        );
         membership.member
     });
-    let mut answers = Vec::new();
-    for sequence in 1..5 {
-        answers.push(coordination.observe(&a, &step(sequence, 0.1)));
-        answers.push(coordination.observe(&b, &step(2 * sequence, -0.7)));
+    let mut said = vec![coordination.observe(&b).map(|seen| (seen, None))];
+    // Over the end of an episode.
+    for step in 0..8 {
+        let outcome = coordination.act(&a, step, &Action::Discrete(step as usize % 7));
+        said.push(outcome.map(|outcome| (None, Some(outcome))));
     }
-    coordination.heartbeat(&a).unwrap();
-    answers.push(coordination.observe(&a, &step(3, 0.0)));
-    answers.push(coordination.observe(&a, &Transition { state: vec![], ..step(5, 0.0) }));
-    answers.push(coordination.observe(&a, &step(6, f64::NAN)));
-    answers.push(coordination.global_state(&b));
+    for (step, action) in [(3, 0), (9, 0), (8, 7)] {
+        let outcome = coordination.act(&a, step, &Action::Discrete(action));
+        said.push(outcome.map(|outcome| (None, Some(outcome))));
+    }
     coordination.deregister(&a).unwrap();
-    answers.push(coordination.global_state(&a));
-    answers.push(coordination.global_state(&b));
-    answers
+    said.push(coordination.observe(&a).map(|seen| (seen, None)));
+    said.push(coordination.observe(&b).map(|seen| (seen, None)));
+    said
 }
 
 #[test]
 fn the_network_changes_no_bit_of_what_is_said() {
     let server = serve();
     let remote = conversation(&mut client(&server));
-    let mut local = coordinator();
-    assert_eq!(remote, conversation(&mut local));
+    let mut at_hand = AtHand { coordinator: coordinator(), now: Duration::ZERO };
+    assert_eq!(remote, conversation(&mut at_hand));
     let strip = |mut standing: homeostat_simppo::Standing| {
         standing.clock_jumps = 0;
         standing
     };
-    assert_eq!(server.with(|remote| strip(remote.standing())), strip(local.standing()));
+    let local = strip(at_hand.coordinator.standing());
+    assert_eq!(server.with(|remote| strip(remote.standing())), local);
+    assert_eq!((local.accepted, local.missed), (8, 8));
 }
 
 #[test]
-fn the_same_agent_runs_over_both() {
-    let drive = |coordination: &mut dyn Coordination| {
-        let mut agent = Participant::new(name("a"), 1, Duration::from_millis(500));
-        let state = step(1, 0.0).state;
-        let mut answers = Vec::new();
-        for tick in 0..10 {
-            let now = Duration::from_millis(100 * tick);
-            answers.push(agent.deliver(coordination, now, (&state, 1, 0.5)).unwrap());
-        }
-        agent.leave(coordination).unwrap();
-        (answers, *agent.counts())
-    };
+fn a_step_is_answered_to_all_when_the_last_agent_has_acted() {
     let server = serve();
-    assert_eq!(drive(&mut client(&server)), drive(&mut coordinator()));
+    let mut clients = [client(&server), client(&server)];
+    let members = [join(&mut clients[0], "a"), join(&mut clients[1], "b")];
+    let begun = Instant::now();
+    let outcomes: Vec<Vec<StepOutcome>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .iter_mut()
+            .zip(&members)
+            .map(|(client, member)| {
+                let step = |step| client.act(member, step, &Action::Discrete(0)).unwrap();
+                scope.spawn(move || (0..20).map(step).collect())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(begun.elapsed() < Duration::from_secs(3), "no step waits for its deadline");
+    for (a, b) in outcomes[0].iter().zip(&outcomes[1]) {
+        assert_eq!(a.team_reward, b.team_reward);
+        assert!((a.team_reward - (a.reward + b.reward) / 2.0).abs() < 1e-12);
+    }
+    let standing = server.with(|coordinator| coordinator.standing());
+    assert_eq!((standing.step, standing.accepted, standing.missed), (20, 40, 0));
 }
 
 #[test]
-fn when_nobody_is_there_a_call_ends_soon_and_says_so() {
+fn a_call_to_a_closed_port_ends_soon_and_says_so() {
     let server = serve();
     let mut agent = client(&server);
-    agent.register(&name("a"), 1).unwrap();
+    join(&mut agent, "a");
     let address = server.address();
-    server.stop();
-    let error = agent.register(&name("a"), 1).unwrap_err();
+    server.stop(|_| ());
+    let error = agent.register(&name("a"), &life(1)).unwrap_err();
     assert!(matches!(error, CoordinationError::Away { .. }), "{error}");
     // The same client finds the next coordinator at the same address.
     let config = ServerConfig { listen: address, ..server_config() };
     let _server = CoordinatorServer::start(coordinator(), &config).unwrap();
-    agent.register(&name("a"), 1).unwrap();
+    join(&mut agent, "a");
 }
 
 #[test]
@@ -85,8 +144,9 @@ fn a_call_ends_at_its_deadline_even_if_something_listens_and_says_nothing() {
     let mut config = client_config(&server);
     config.url = format!("http://{}", mute.local_addr().unwrap());
     config.deadline = Duration::from_millis(200);
-    let begun = std::time::Instant::now();
-    let error = CoordinationClient::new(&config).unwrap().register(&name("a"), 1).unwrap_err();
+    let begun = Instant::now();
+    let mut client = CoordinationClient::new(&config).unwrap();
+    let error = client.register(&name("a"), &life(1)).unwrap_err();
     assert!(matches!(error, CoordinationError::Away { .. }), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
@@ -100,12 +160,12 @@ fn an_address_that_is_taken_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn an_earlier_life_is_refused_by_kind() {
+fn an_earlier_session_is_refused_by_kind() {
     let server = serve();
     let mut agent = client(&server);
-    let earlier = agent.register(&name("a"), 1).unwrap().member;
-    agent.register(&name("a"), 2).unwrap();
-    match agent.heartbeat(&earlier) {
+    let earlier = join(&mut agent, "a");
+    agent.register(&name("a"), &life(2)).unwrap();
+    match agent.observe(&earlier) {
         Err(CoordinationError::Refused(refusal)) => {
             assert_eq!(refusal.kind, RefusalKind::EarlierSession);
         }

@@ -1,13 +1,14 @@
-//! Garbage, giants and the mute: the port survives them, and nobody else notices.
+//! Garbage, giants and the mute: the port survives them, and no agent is disturbed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use homeostat_simppo::{Coordination, Transition};
+use homeostat_env::Action;
+use homeostat_simppo::Coordination;
 use homeostat_wire::{CoordinatorServer, ServerConfig};
 
-use crate::setup::{client, coordinator, name, serve, server_config, step};
+use crate::setup::{client, coordinator, join, life, name, serve, server_config};
 
 /// Sends bytes and waits until the other side has had enough, or for a moment.
 fn send(server: &CoordinatorServer, bytes: &[u8]) {
@@ -22,11 +23,11 @@ fn send(server: &CoordinatorServer, bytes: &[u8]) {
 fn garbage_on_the_port_disturbs_nobody() {
     let server = serve();
     let mut agent = client(&server);
-    let member = agent.register(&name("a"), 1).unwrap().member;
+    let member = join(&mut agent, "a");
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let noise: Vec<u8> =
         (0..100_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    for (sequence, bytes) in [
+    for (step, bytes) in [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         vec![0; 4096],
         vec![0xff; 4096],
@@ -40,8 +41,8 @@ fn garbage_on_the_port_disturbs_nobody() {
     .enumerate()
     {
         send(&server, &bytes);
-        let guidance = agent.observe(&member, &step(sequence as u64 + 1, 0.5)).unwrap();
-        assert_eq!(guidance.team_reward, 0.5);
+        let outcome = agent.act(&member, step as u64, &Action::Discrete(0)).unwrap();
+        assert_eq!(outcome.members, 1);
     }
     assert_eq!(server.with(|coordinator| coordinator.standing().accepted), 7);
 }
@@ -50,12 +51,12 @@ fn garbage_on_the_port_disturbs_nobody() {
 fn a_message_that_is_too_large_is_refused_and_counted() {
     let server = serve();
     let mut agent = client(&server);
-    let member = agent.register(&name("a"), 1).unwrap().member;
-    let giant = Transition { state: vec![0.5; 10_000], ..step(1, 0.5) };
-    let error = agent.observe(&member, &giant).unwrap_err().to_string();
+    let member = join(&mut agent, "a");
+    let giant = Action::Continuous(vec![0.5; 10_000]);
+    let error = agent.act(&member, 0, &giant).unwrap_err().to_string();
     assert!(error.contains("too large"), "{error}");
     assert_eq!(server.transport_counts().too_large, 1);
-    agent.observe(&member, &step(1, 0.5)).unwrap();
+    agent.act(&member, 0, &Action::Discrete(0)).unwrap();
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn more_connections_than_there_is_room_for_are_closed_at_once() {
     // As soon as the mute are gone, there is room again.
     let mut agent = client(&server);
     let begun = std::time::Instant::now();
-    while agent.register(&name("a"), 1).is_err() {
+    while agent.register(&name("a"), &life(1)).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(10), "there is no room again");
     }
 }

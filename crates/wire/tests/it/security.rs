@@ -5,10 +5,10 @@ use homeostat_wire::{
     ClientConfig, CoordinationClient, CoordinatorServer, ServerConfig, ServerIdentity, Token,
 };
 
-use crate::setup::{client_config, coordinator, name, server_config, token};
+use crate::setup::{client_config, coordinator, life, name, server_config, token};
 
 fn register(config: &ClientConfig) -> Result<(), CoordinationError> {
-    CoordinationClient::new(config).unwrap().register(&name("a"), 1).map(drop)
+    CoordinationClient::new(config).unwrap().register(&name("a"), &life(1)).map(drop)
 }
 
 fn denied(config: &ClientConfig, expect: &str) {
@@ -59,7 +59,7 @@ fn off_this_machine_there_is_no_talk_without_tls_and_token() {
     client("https://coordinator.example.org:7700", token(), "--tls-ca");
     client("ftp://127.0.0.1:7700", None, "neither http:// nor https://");
     client("http://127.0.0.1", None, "no port");
-    client("nonsense of the second kind", None, "is no address of a server");
+    client("nonsense of the second kind", None, "is not an address of a server");
 }
 
 /// A certificate for `localhost`, signed by itself.

@@ -2,13 +2,25 @@
 
 use std::time::Duration;
 
-use homeostat_simppo::{AgentName, Coordinator, CoordinatorConfig, Transition};
+use homeostat_env::Task;
+use homeostat_sim_faas::{FaasConfig, make_multi_agent};
+use homeostat_simppo::{
+    AgentName, Coordination, Coordinator, CoordinatorConfig, Member, Registration, TaskType,
+};
 use homeostat_wire::{ClientConfig, CoordinationClient, CoordinatorServer, ServerConfig, Token};
 
 pub(crate) const SECRET: &str = "an-open-secret-of-the-tests";
 
+/// A coordinator that hosts two functions.
 pub(crate) fn coordinator() -> Coordinator {
-    CoordinatorConfig::default().build().unwrap()
+    let plan = FaasConfig { functions: 2, steps: 6, ..FaasConfig::default() }.build().unwrap();
+    let env = make_multi_agent("faas/fleet-v3", &plan).unwrap();
+    let task = |name: &str| Task { name: name.to_owned(), task_type: TaskType::Cpu };
+    let config = CoordinatorConfig {
+        step_deadline: Duration::from_millis(200),
+        ..CoordinatorConfig::default()
+    };
+    config.build(env, &[task("first"), task("second")]).unwrap()
 }
 
 pub(crate) fn server_config() -> ServerConfig {
@@ -41,7 +53,10 @@ pub(crate) fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
-pub(crate) fn step(sequence: u64, reward: f64) -> Transition {
-    let state = vec![0.1, 0.2, 0.3, -0.4, 0.5, 0.6, 0.7];
-    Transition { sequence, state, action: (sequence % 7) as u32, reward }
+pub(crate) fn life(incarnation: u64) -> Registration {
+    Registration { incarnation, function: None }
+}
+
+pub(crate) fn join(coordination: &mut dyn Coordination, agent: &str) -> Member {
+    coordination.register(&name(agent), &life(1)).unwrap().member
 }

@@ -7,37 +7,58 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use homeostat_simppo::{Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
-use homeostat_train::team::CoordinatorFolder;
+use homeostat_train::team::CoordinatorDirectory;
 use homeostat_wire::{CoordinatorServer, ServerConfig, TransportCounts};
 use serde_json::{Value, json};
 
 use super::events::{EventForm, EventLog};
 use super::{counts, real_duration, server_config, since_epoch};
 use crate::Ending;
+use crate::options::SettingOptions;
 use crate::output::print;
 use crate::progress::interruption;
 
-/// Bring agents on several machines together into one team.
+/// Host one shared platform for agents on this machine or others.
 ///
-/// Agents register, say at every heartbeat that they are alive, and hand over each step. The
-/// coordinator answers with what the others look like (their limits, actions, objectives and
-/// use, as one virtual agent) and with the mean reward of the team. Whoever is silent for too
-/// long leaves the team, and rejoins under its name when it is heard again.
+/// Agents register and get a seat each: a function of the platform. A step is played when every
+/// agent has acted, or --step-deadline after the first of them did; a seat without an action
+/// holds, and the missing action is counted. Every agent gets back its observation, its own
+/// reward, the team's reward and the virtual agent that stands for all other functions. An agent
+/// that comes back gets its seat again.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat coordinator                                on this machine alone, no secrets needed\n  homeostat coordinator --state runs/coordinator       a restart knows who was there\n  homeostat coordinator --listen 0.0.0.0:7700 --tls-cert cert.pem --tls-key key.pem --token-file token\n\nThen, in other terminals: homeostat agent --coordinator http://127.0.0.1:7700 --name resize ...\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nOther machines are listened to only with TLS and a token. Ctrl-C saves the state and ends."
+    after_help = "Examples:\n  homeostat coordinator                                on this machine alone, no secrets needed\n  homeostat coordinator --set faas.functions=50 --pace 200ms\n  homeostat coordinator --state runs/coordinator       a restart goes on with platform and team\n  homeostat coordinator --listen 0.0.0.0:7700 --tls-cert cert.pem --tls-key key.pem --token-file token\n\nThen, in other terminals: homeostat agent --coordinator http://127.0.0.1:7700 --name resize ...\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nOther machines are listened to only with TLS and a token. Ctrl-C saves the state and ends."
 )]
 pub(crate) struct CoordinatorArguments {
     /// Where to listen; port 0 takes a free one. Other machines need TLS and a token.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7700")]
     listen: SocketAddr,
+    /// The environment to host: one that many agents share (`homeostat env list`).
+    #[arg(long, value_name = "ID", default_value = homeostat_simppo::HOSTED_ENV)]
+    env: String,
+    /// Everything random on the platform follows from it.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
+    /// A file of settings in TOML; `homeostat config default` prints a commented one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any setting, as faas.functions=50; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The least time from one step of the platform to the next; as fast as agents act by default.
+    #[arg(long, value_name = "TIME", value_parser = real_duration)]
+    pace: Option<Duration>,
+    /// How long a step waits for the other agents once the first has acted.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = real_duration)]
+    step_deadline: Duration,
     /// How often each agent should be heard from, as 500ms or 1s.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = real_duration)]
     heartbeat: Duration,
-    /// After how long a silence an agent leaves the team; three heartbeats by default.
+    /// After how long a silence no step waits for an agent and another may have its seat; three
+    /// heartbeats by default.
     #[arg(long, value_name = "TIME", value_parser = real_duration)]
     timeout: Option<Duration>,
-    /// A folder to remember the team in: a coordinator that was killed goes on from it.
+    /// A directory for platform and team: a coordinator that was killed goes on from it.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Certificate chain in PEM, for TLS.
@@ -50,8 +71,8 @@ pub(crate) struct CoordinatorArguments {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Agents to remember at most, silent ones included.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    most_agents: usize,
+    #[arg(long, value_name = "N", default_value_t = 10_000, alias = "most-agents")]
+    max_agents: usize,
     /// Time between two reports of the team.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = real_duration)]
     report_every: Duration,
@@ -64,21 +85,34 @@ pub(crate) fn run(arguments: &CoordinatorArguments) -> anyhow::Result<Ending> {
     let interrupted = interruption()?;
     let log = EventLog::new(arguments.output);
     let heartbeat = arguments.heartbeat;
+    let settings = SettingOptions {
+        env: Some(arguments.env.clone()),
+        seed: arguments.seed,
+        config: arguments.config.clone(),
+        // A coordinator hosts one copy of its platform: settings are checked for that.
+        set: std::iter::once("ppo.num_envs=1".to_owned()).chain(arguments.set.clone()).collect(),
+        ..SettingOptions::default()
+    };
+    let settings = settings.resolve()?.validate()?;
     let config = CoordinatorConfig {
         heartbeat,
         timeout: arguments.timeout.unwrap_or(heartbeat.saturating_mul(3)),
-        most_agents: arguments.most_agents,
-        // Larger than that of any life before, unless the clock went back: then the folder says.
+        step_deadline: arguments.step_deadline,
+        pace: arguments.pace.unwrap_or_default(),
+        max_agents: arguments.max_agents,
+        seed: settings.seed,
+        // Larger than that of any start before, unless the clock went back: then the state says.
         life: since_epoch().as_millis() as u64,
-        ..CoordinatorConfig::default()
     };
-    let mut coordinator = config.build()?;
-    let folder = arguments.state.as_deref().map(CoordinatorFolder::open).transpose()?;
-    let is_restored = match &folder {
-        Some(folder) => {
-            let is_restored = folder.restore(&mut coordinator)?;
-            // The number of this life must be on the disk before it is used.
-            folder.save(&coordinator)?;
+    let factory = &settings.env_factory;
+    let env = factory.make_multi_agent(&settings.env).map_err(homeostat_lab::Error::from)?;
+    let mut coordinator = config.build(env, &factory.tasks(&settings.env)?)?;
+    let directory = arguments.state.as_deref().map(CoordinatorDirectory::open).transpose()?;
+    let is_restored = match &directory {
+        Some(directory) => {
+            let is_restored = directory.restore(&mut coordinator)?;
+            // The number of this start must be on the disk before it is used.
+            directory.write(CoordinatorDirectory::state_of(&coordinator))?;
             is_restored
         }
         None => false,
@@ -89,17 +123,20 @@ pub(crate) fn run(arguments: &CoordinatorArguments) -> anyhow::Result<Ending> {
     let server = CoordinatorServer::start(coordinator, &server_config)?;
     announce(&log, &server, &server_config);
     if is_restored {
-        let fields = json!({ "members": known.members, "silent": known.silent });
-        let (members, silent) = (known.members, known.silent);
-        let text =
-            format!("going on: {members} members as of the last checkpoint, {silent} silent");
+        let Standing { step, members, silent, .. } = known;
+        let fields = json!({ "step": step, "members": members, "silent": silent });
+        let text = format!(
+            "going on from step {step}: {members} members as of the last checkpoint, {silent} silent"
+        );
         log.tell("restored", fields, &text);
     }
-    let mut book = Book { log: &log, server: &server, folder: folder.as_ref(), saved: None };
+    let mut book = Book { log: &log, server: &server, directory: directory.as_ref(), saved: None };
     let mut reported = Instant::now();
     let nap = (heartbeat / 4).min(Duration::from_millis(100));
     while !interrupted.load(Ordering::SeqCst) {
         anyhow::ensure!(server.is_listening(), "the network of this machine has failed");
+        let failure = server.with(|coordinator| coordinator.failure().map(ToString::to_string));
+        anyhow::ensure!(failure.is_none(), "the platform failed: {}", failure.unwrap_or_default());
         book.keep(heartbeat)?;
         if reported.elapsed() >= arguments.report_every {
             reported = Instant::now();
@@ -109,15 +146,14 @@ pub(crate) fn run(arguments: &CoordinatorArguments) -> anyhow::Result<Ending> {
     }
     book.keep(Duration::ZERO)?;
     book.report("stopped");
-    let last = server.stop();
-    if let Some(folder) = &folder {
-        folder.save(&last)?;
+    let last = server.stop(|coordinator| CoordinatorDirectory::state_of(coordinator));
+    if let Some(directory) = &directory {
+        directory.write(last)?;
     }
     Ok(Ending::Done)
 }
 
-/// Where it listens, on standard output in either form: whoever starts it may have asked for any
-/// port.
+/// Where it listens, on standard output in either form: any port may have been asked for.
 fn announce(log: &EventLog, server: &CoordinatorServer, config: &ServerConfig) {
     let (tls, token) = (config.identity.is_some(), config.token.is_some());
     let url = format!("{}://{}", if tls { "https" } else { "http" }, server.address());
@@ -131,11 +167,11 @@ fn announce(log: &EventLog, server: &CoordinatorServer, config: &ServerConfig) {
     }
 }
 
-/// Tells what happens in the team, and keeps it on the disk.
+/// Reports what happens in the team, and writes its state to the disk.
 struct Book<'a> {
     log: &'a EventLog,
     server: &'a CoordinatorServer,
-    folder: Option<&'a CoordinatorFolder>,
+    directory: Option<&'a CoordinatorDirectory>,
     /// When the state was saved, and how many messages had come by then.
     saved: Option<(Instant, u64)>,
 }
@@ -148,16 +184,16 @@ impl Book<'_> {
         for event in &events {
             self.tell(event);
         }
-        let Some(folder) = self.folder else { return Ok(()) };
+        let Some(directory) = self.directory else { return Ok(()) };
         let heard = self.server.with(|coordinator| messages(&coordinator.standing()));
         let is_due = match self.saved {
             Some((when, then)) => when.elapsed() >= every && heard != then,
             None => true,
         };
         if is_due || !events.is_empty() {
-            // A copy, so that nobody waits for the disk.
-            let copy = self.server.with(|coordinator| coordinator.clone());
-            folder.save(&copy)?;
+            // A copy, so that no agent waits for the disk.
+            let state = self.server.with(|coordinator| CoordinatorDirectory::state_of(coordinator));
+            directory.write(state)?;
             self.saved = Some((Instant::now(), heard));
         }
         Ok(())
@@ -178,7 +214,7 @@ impl Book<'_> {
                 self.log.tell("joined", fields, &format!("{name} {verb}"));
             }
             CoordinatorEvent::TimedOut { name } => {
-                let text = format!("{name} fell silent and left the team of {members}");
+                let text = format!("{name} fell silent; its seat holds, {members} members act");
                 self.log.tell("timed_out", agent(name), &text);
             }
             CoordinatorEvent::Returned { name } => {
@@ -199,7 +235,7 @@ impl Book<'_> {
                     "reason": refusal.reason,
                     "count": count,
                 });
-                let who = name.unwrap_or("a stranger");
+                let who = name.unwrap_or("an unknown sender");
                 let text = format!("refused {who} ({count} times): {}", refusal.reason);
                 self.log.tell("refused", fields, &text);
             }
@@ -222,6 +258,8 @@ fn messages(standing: &Standing) -> u64 {
 
 fn figures(standing: &Standing, transport: &TransportCounts) -> Value {
     json!({
+        "step": standing.step,
+        "seats": standing.seats,
         "members": standing.members,
         "waiting": standing.waiting,
         "silent": standing.silent,
@@ -242,8 +280,14 @@ fn figures(standing: &Standing, transport: &TransportCounts) -> Value {
 fn describe(standing: &Standing, transport: &TransportCounts) -> String {
     let reward = standing.team_reward.map_or("-".to_owned(), |reward| format!("{reward:.3}"));
     let mut text = format!(
-        "team of {}, reward {reward}; {} silent; {} transitions in, {} missed",
-        standing.members, standing.silent, standing.accepted, standing.missed,
+        "step {}: {} of {} seats act, reward {reward}; {} silent, {} waiting; {} actions, {} missed",
+        standing.step,
+        standing.members,
+        standing.seats,
+        standing.silent,
+        standing.waiting,
+        standing.accepted,
+        standing.missed,
     );
     let turned_away =
         transport.unauthenticated + transport.undecodable + transport.too_large + transport.shed;

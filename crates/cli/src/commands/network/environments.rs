@@ -24,10 +24,10 @@ use crate::progress::interruption;
 /// it acts in. The messages are in crates/wire/proto/environment.proto.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat env serve                                  on this machine alone, no secrets needed\n  homeostat env serve --listen 0.0.0.0:7710 --tls-cert cert.pem --tls-key key.pem --token-file token\n\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nOther machines are listened to only with TLS and a token. Ctrl-C ends."
+    after_help = "Examples:\n  homeostat env serve                                  this machine only; needs no token\n  homeostat env serve --listen 0.0.0.0:7710 --tls-cert cert.pem --tls-key key.pem --token-file token\n\nThe token may also come from the environment: HOMEOSTAT_COORDINATOR_TOKEN.\nOther machines can connect only with TLS and a token. Ctrl-C ends."
 )]
 pub(crate) struct ServeArguments {
-    /// Where to listen; port 0 takes a free one. Other machines need TLS and a token.
+    /// Address to listen on; port 0 selects a free one. Other machines need TLS and a token.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7710")]
     listen: SocketAddr,
     /// Certificate chain in PEM, for TLS.
@@ -36,12 +36,12 @@ pub(crate) struct ServeArguments {
     /// Private key of the certificate in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// A file with the token that learners must show; else HOMEOSTAT_COORDINATOR_TOKEN.
+    /// File with the token that learners must present [default: HOMEOSTAT_COORDINATOR_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Worlds at once, at most; one that nobody used for ten minutes gives way.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    most_sessions: usize,
+    /// Maximum number of sessions; at the maximum, one idle for ten minutes is closed.
+    #[arg(long, alias = "most-sessions", value_name = "N", default_value_t = 256)]
+    max_sessions: usize,
 }
 
 pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
@@ -51,7 +51,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
     // One factory for all sessions: what takes long is prepared once for each simulator.
     let factory = EnvFactory::with_defaults(&environments())?;
     let make = move |id: &str| factory.make(id, 0);
-    let environments = SimulatedWorlds::new(Box::new(make), arguments.most_sessions);
+    let environments = SimulatedWorlds::new(Box::new(make), arguments.max_sessions);
     let server = EnvironmentServer::start(Arc::new(environments), &config)?;
     let scheme = if config.identity.is_some() { "https" } else { "http" };
     print(&format!("listening on {scheme}://{}\n", server.address()));

@@ -11,10 +11,10 @@ use crate::output::print;
 /// The form of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum EventForm {
-    /// Sentences for people.
+    /// Sentences.
     #[default]
     Text,
-    /// One JSON object on each line.
+    /// One JSON object per line.
     Json,
 }
 

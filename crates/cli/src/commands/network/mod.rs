@@ -24,9 +24,9 @@ use crate::options::duration;
 /// Commands of the network.
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
-    /// Bring agents on several machines together into one team.
-    Coordinator(coordinator::CoordinatorArguments),
-    /// Run one agent of a team: it acts, learns from the team's reward, and comes back by itself.
+    /// Host one shared platform for agents on this machine or others.
+    Coordinator(Box<coordinator::CoordinatorArguments>),
+    /// Run one agent of a team: it acts on the coordinator's platform and learns from the team's reward.
     Agent(Box<agent::AgentArguments>),
 }
 

@@ -114,7 +114,7 @@ pub(super) struct BehaviorMemory {
     pending: Option<(SimTime, u32, u32)>,
 }
 
-/// Whoever has not looked for this many looks was silent.
+/// After this many missed evaluations, the history counts as interrupted.
 const MAX_LOOKS: u64 = 2;
 
 impl BehaviorMemory {
@@ -127,7 +127,7 @@ impl BehaviorMemory {
         } else {
             (&mut self.removed, from.saturating_sub(current.max(to)))
         };
-        // Where nobody acts, this happens at every look: nothing is kept of it.
+        // Without an effect this happens at every evaluation, so it is not recorded.
         if effect > 0 {
             changes.push(at, effect);
         }

@@ -69,8 +69,8 @@ impl HpaMetric {
 impl fmt::Display for HpaMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::CpuUtilization { .. } => "CPU use",
-            Self::MemoryUtilization { .. } => "memory use",
+            Self::CpuUtilization { .. } => "CPU utilisation",
+            Self::MemoryUtilization { .. } => "memory utilisation",
             Self::Concurrency { .. } => "concurrency per replica",
             Self::Arrivals { .. } => "arrivals per second and replica",
             Self::Query { index, .. } => {

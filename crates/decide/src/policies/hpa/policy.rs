@@ -81,8 +81,8 @@ impl Hpa {
         }
     }
 
-    /// What it proposes if somebody who knows more asks for a number at once. It goes the way of
-    /// every recommendation: rates, bounds and the stabilisation window count for it, too.
+    /// The proposal if another rule asks for a number of replicas at once. Scaling rates, bounds
+    /// and the stabilisation window apply to it as to every recommendation.
     pub(in crate::policies) fn propose_at_least(
         &mut self,
         obs: &Observation,

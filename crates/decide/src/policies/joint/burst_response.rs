@@ -39,7 +39,7 @@ impl BurstResponseConfig {
 /// How the objective stands.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum BurstResponse {
-    /// It was broken from the beginning: since when, and for how many, nobody knows.
+    /// The SLO was violated from the beginning: since when, and with how many replicas, is unknown.
     #[default]
     Unknown,
     /// It is kept.

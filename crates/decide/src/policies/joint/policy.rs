@@ -114,7 +114,7 @@ impl Joint {
 
     /// What the objective says: how full replicas may be, and whether more are needed at once.
     fn heed_objective(&mut self, obs: &Observation) -> Heeded {
-        // The number is computed with whole percent, so that is what people read.
+        // The number of replicas is computed with whole percent, so the reason shows whole percent.
         let fill = |percent| Reason::TargetUtilization { level: Fraction::from_percent(percent) };
         let unheard = |reason, percent| Heeded {
             reasons: vec![reason, fill(percent)],
@@ -131,7 +131,7 @@ impl Joint {
         let part = latency.seconds() / obs.slo.threshold().seconds();
         let mut is_broken = part > 1.0;
         let mut relief = None;
-        // Without a figure of use nobody knows whether replicas are too full.
+        // Without a measurement, the utilisation of replicas is unknown.
         if let Some(used) = obs.mean_cpu_use() {
             if objective == ObjectiveKind::Latency {
                 if self.config.fixed_fill.is_none() {
@@ -220,7 +220,7 @@ impl Persist for Joint {
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        // Without an objective of its own nobody would ever move a level that another one taught.
+        // Without an SLO, nothing would ever move a level that was learned with another one.
         if self.config.objective == ObjectiveKind::Latency {
             self.fill.load(&format!("{name}/fill"), from)?;
         }

@@ -7,10 +7,10 @@ use homeostat_core::{
 use super::step_down::StepDown;
 use crate::{Error, Observation, Result};
 
-/// Settings of the fill level. It moves between `least` and `most`, down when replicas that are
-/// no fuller than the level are slow, for a while or right after a step down, and slowly up while
-/// replicas that are as full as the level are fast. What nobody has tried proves nothing: a quiet night does not raise it, and a burst
-/// that was answered too late does not lower it.
+/// Settings of the learned target utilisation. It moves between `least` and `most`: down when
+/// replicas at or below the target are slow, for a while or right after a step down; slowly up
+/// while replicas at the target are fast. Only utilisations that occurred count: a quiet night does
+/// not raise it, and a burst that scaling followed too late does not lower it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetUtilizationConfig {
     /// Use of CPU, as a part of the request, to begin with. Also the level without an objective.
@@ -81,7 +81,7 @@ impl TargetUtilizationConfig {
     }
 }
 
-/// Strain that nobody looked at for this many windows is another one.
+/// After this many windows without an observation, a slow period counts as a new one.
 const MAX_WINDOWS: u64 = 2;
 /// Latency that falls below this part of the least that it was gets better.
 const GETS_BETTER: f64 = 0.98;
@@ -173,7 +173,7 @@ impl TargetUtilization {
         if part <= config.near.ratio() || self.is_exceeded(used, tolerance) {
             self.strain = None;
         } else {
-            // What was not looked at for a while, or gets better, begins anew.
+            // A gap in the observations, or an improvement, starts a new period.
             let goes_on = |strain: &Strain| {
                 now <= strain.seen + obs.window * MAX_WINDOWS && part >= strain.least * GETS_BETTER
             };

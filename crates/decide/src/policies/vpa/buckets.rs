@@ -81,8 +81,8 @@ impl HistogramBuckets {
         }
     }
 
-    /// What a value in this bucket is taken for: the bucket's end, so that nobody is given
-    /// less than was used. The last bucket has no end and stands for its start.
+    /// The value that represents this bucket: its end, so that no recommendation is below the
+    /// usage. The last bucket has no end and is represented by its start.
     pub fn representative(&self, bucket: usize) -> f64 {
         self.start((bucket + 1).min(self.count() - 1))
     }

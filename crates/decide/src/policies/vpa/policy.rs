@@ -204,7 +204,7 @@ impl Vpa {
         (if kills > 0 { target.max(present) } else { target }, reasons)
     }
 
-    /// Kills for want of memory that are not forgotten yet.
+    /// Recent out-of-memory kills.
     pub fn kills_lately(&self, now: SimTime) -> u32 {
         let lately = self.killed.filter(|(at, _)| now <= *at + self.config.oom_memory);
         lately.map_or(0, |(_, kills)| kills)

@@ -9,7 +9,7 @@ use crate::{Amount, Observation, Reason};
 /// Whether the requests should become their targets now, and why or why not.
 ///
 /// A request outside its range is changed at once. One inside only after the lifetime, and
-/// if the targets are far enough away; or after a kill for want of memory.
+/// if the targets are far enough away; or after an out-of-memory kill.
 // Deviation: Kubernetes asks whether a killed replica had run for less than ten minutes; an
 // observation does not say, so every kill counts. It also replaces replicas one by one, and
 // young ones may have other requests than old ones; an allocation is of all replicas at once.
@@ -59,7 +59,7 @@ pub(super) fn explain_memory(range: &Range, request: Bytes) -> Reason {
     explain(range, request.bytes() as f64, amount)
 }
 
-/// An upper bound this many times the target is none to people. History of less than a few
+/// An upper bound this many times the target is reported as none. History of less than a few
 /// hours gives bounds beyond that, and of the first minutes beyond any machine.
 const SPOKEN_OF: f64 = 10.0;
 

@@ -110,7 +110,7 @@ impl UsageHistory {
         Ok(())
     }
 
-    /// A target that went unseen for all its memory windows starts anew.
+    /// Clears the history of a target without observations in all of its memory windows.
     fn expire(&mut self, config: &VpaConfig, now: SimTime) {
         let windows = config.memory_interval * u64::from(config.memory_intervals);
         if self.span.is_some_and(|(_, last)| last + windows <= now) {

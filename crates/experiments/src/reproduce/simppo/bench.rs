@@ -5,7 +5,7 @@ use homeostat_nn::Kernel;
 use homeostat_report::{Finding, Spread};
 use homeostat_rl::Sampling;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, RewardPreset, make_multi_agent};
-use homeostat_simppo::{Order, Preset, TaskType, TeamConfig, Training};
+use homeostat_simppo::{Learners, Order, Preset, TaskType, TeamConfig, Training};
 use homeostat_simulate::{Controllers, Scenario, SimulationOutcome};
 use rayon::prelude::*;
 
@@ -102,8 +102,8 @@ impl Bench<'_> {
         let load = 100.0 * plan.mean_load();
         let count = plan.config().functions;
         self.say(&format!("training {} with {count} agents at {load:.0} % load", preset.name));
-        let kinds = kinds_of(plan)?;
-        self.for_seeds(|seed| train(preset, plan, &kinds, seed, episodes))
+        let task_types = task_types_of(plan)?;
+        self.for_seeds(|seed| train(preset, plan, &task_types, seed, episodes))
     }
 
     /// Trains S-RL agents, each alone.
@@ -150,7 +150,7 @@ pub(super) fn plan_from(
     Ok(FaasConfig { functions, cores_per_node, reward, ..base }.build()?)
 }
 
-pub(super) fn kinds_of(plan: &FaasPlan) -> Result<Vec<TaskType>> {
+pub(super) fn task_types_of(plan: &FaasPlan) -> Result<Vec<TaskType>> {
     Ok(plan.task_types()?)
 }
 
@@ -158,14 +158,13 @@ pub(super) fn kinds_of(plan: &FaasPlan) -> Result<Vec<TaskType>> {
 pub(super) fn team(
     preset: &Preset,
     plan: &FaasPlan,
-    kinds: &[TaskType],
+    task_types: &[TaskType],
     seed: u64,
     episodes: u64,
 ) -> Result<Training> {
     let config = TeamConfig {
-        method: preset.method.clone(),
-        ppo: preset.ppo.clone(),
-        task_types: kinds.to_vec(),
+        learners: Learners::Coordinated { method: preset.method.clone(), ppo: preset.ppo.clone() },
+        task_types: task_types.to_vec(),
         kernel: Kernel::best(),
         seed,
         total_steps: episodes * u64::from(plan.config().steps),
@@ -183,11 +182,11 @@ pub(super) fn team(
 pub(super) fn train(
     preset: &Preset,
     plan: &FaasPlan,
-    kinds: &[TaskType],
+    task_types: &[TaskType],
     seed: u64,
     episodes: u64,
 ) -> Result<Trained> {
-    let mut training = team(preset, plan, kinds, seed, episodes)?;
+    let mut training = team(preset, plan, task_types, seed, episodes)?;
     let (mut curve, mut primes) = (Vec::new(), Vec::new());
     for _ in 0..episodes.div_ceil(preset.method.num_envs as u64) {
         let finished = training.episode()?;
@@ -197,7 +196,7 @@ pub(super) fn train(
                 of.map(|one| one.own_return / f64::from(one.length.max(1))).collect();
             steps.iter().sum::<f64>() / steps.len().max(1) as f64
         };
-        // An episode in each copy of the world: as many points.
+        // An episode in each copy of the environment: as many points.
         for _ in 0..preset.method.num_envs {
             curve.push(reward(None));
             primes.push(reward(Some(PRIMES)));
@@ -245,11 +244,12 @@ pub(super) fn spread(
     Spread::of(&by_seed(outcomes, figure))
 }
 
-/// Mean misses of a function: every function counts the same, whatever its requests.
-pub(super) fn mean_function_miss(outcome: &SimulationOutcome) -> f64 {
-    let misses: Vec<f64> =
-        outcome.functions.iter().map(|function| function.figures.miss_pct).collect();
-    mean(&misses)
+/// Mean SLO violations of a function in percent: every function counts the same, whatever its
+/// number of requests.
+pub(super) fn mean_function_violation_pct(outcome: &SimulationOutcome) -> f64 {
+    let violations: Vec<f64> =
+        outcome.functions.iter().map(|function| function.figures.slo_violation_pct()).collect();
+    mean(&violations)
 }
 
 /// The last tenth of a curve.

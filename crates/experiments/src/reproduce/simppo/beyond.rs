@@ -1,7 +1,7 @@
-//! Beyond the chapter: a thousand functions, a virtual agent for each kind, and chains.
+//! Beyond the chapter: a thousand functions, typed virtual agents, and chains.
 
 use homeostat_core::SeedTree;
-use homeostat_decide::{Prepared, ScalingAction, StageFeatures};
+use homeostat_decide::{PreparedProposal, ScalingAction, StageFeatures};
 use homeostat_env::Action;
 use homeostat_lab::Result;
 use homeostat_nn::Kernel;
@@ -11,12 +11,14 @@ use homeostat_sim_faas::{FaasConfig, FaasPlan, RewardPreset, Tenants, heuristic}
 use homeostat_simppo::{Preset, Training};
 use homeostat_simulate::Scenario;
 
-use super::bench::{Bench, LOAD, finding, kinds_of, mean, mean_function_miss, plan, spread, team};
+use super::bench::{
+    Bench, LOAD, finding, mean, mean_function_violation_pct, plan, spread, task_types_of, team,
+};
 use crate::reproduce::evaluation::first_evaluation_seed;
 
 pub(super) fn beyond(bench: &Bench<'_>) -> Result<Finding> {
     let mut finding = finding();
-    finding.tables = vec![many(bench)?, kinds(bench)?, chains(bench)?];
+    finding.tables = vec![many(bench)?, typed_virtual_agents(bench)?, chains(bench)?];
     finding.notes = vec![
         "simppo+ learns with twelve functions and serves a thousand with the same network."
             .to_owned(),
@@ -33,17 +35,17 @@ fn many(bench: &Bench<'_>) -> Result<Table> {
         format!("{functions} functions at 76 % load"),
         &[
             "policy",
-            "misses %",
-            "misses % of a function",
-            "p99 over objective",
+            "SLO violations %",
+            "SLO violations % of a function",
+            "p99 / SLO threshold",
             "container-s of a function",
         ],
     );
     let mut row = |name: &str, played: &[Vec<_>]| {
         table.push(vec![
             name.into(),
-            spread(played, |run| run.total.miss_pct).into(),
-            spread(played, mean_function_miss).into(),
+            spread(played, |run| run.total.slo_violation_pct()).into(),
+            spread(played, mean_function_violation_pct).into(),
             spread(played, |run| run.total.p99_over_slo).into(),
             spread(played, |run| run.total.container_s / functions as f64).into(),
         ]);
@@ -52,7 +54,7 @@ fn many(bench: &Bench<'_>) -> Result<Table> {
     {
         let preset = Preset::by_name(name).expect("it is a method");
         let trained = bench.train(&preset, &small, episodes)?;
-        bench.say(&format!("playing {functions} functions under {name}"));
+        bench.say(&format!("simulating {functions} functions under {name}"));
         let played =
             bench.play(&large, &Scenario::Together, |place| trained[place].controllers.clone())?;
         row(name, &played);
@@ -63,12 +65,12 @@ fn many(bench: &Bench<'_>) -> Result<Table> {
     Ok(table)
 }
 
-/// One virtual agent against one for each kind.
-fn kinds(bench: &Bench<'_>) -> Result<Table> {
+/// One virtual agent against typed virtual agents.
+fn typed_virtual_agents(bench: &Bench<'_>) -> Result<Table> {
     let plan = plan(12, LOAD, RewardPreset::Slo)?;
     let mut table = Table::new(
-        "virtual agents by kind, 12 functions at 76 % load",
-        &["method", "training reward", "misses %", "p99 over objective", "container-s"],
+        "typed virtual agents, 12 functions at 76 % load",
+        &["method", "training reward", "SLO violations %", "p99 / SLO threshold", "container-s"],
     );
     for name in ["simppo", "simppo-kinds"] {
         let preset = Preset::by_name(name).expect("it is a method");
@@ -80,7 +82,7 @@ fn kinds(bench: &Bench<'_>) -> Result<Table> {
         table.push(vec![
             name.into(),
             Spread::of(&ends).into(),
-            spread(&played, |run| run.total.miss_pct).into(),
+            spread(&played, |run| run.total.slo_violation_pct()).into(),
             spread(&played, |run| run.total.p99_over_slo).into(),
             spread(&played, |run| run.total.container_s).into(),
         ]);
@@ -90,7 +92,7 @@ fn kinds(bench: &Bench<'_>) -> Result<Table> {
         table.push(vec![
             name.into(),
             Cell::Nothing,
-            spread(&played, |run| run.total.miss_pct).into(),
+            spread(&played, |run| run.total.slo_violation_pct()).into(),
             spread(&played, |run| run.total.p99_over_slo).into(),
             spread(&played, |run| run.total.container_s).into(),
         ]);
@@ -98,7 +100,7 @@ fn kinds(bench: &Bench<'_>) -> Result<Table> {
     Ok(table)
 }
 
-/// Agents of chains, each paid for its chain's objective.
+/// Agents of chains, each rewarded for its chain's SLO.
 fn chains(bench: &Bench<'_>) -> Result<Table> {
     let base = FaasConfig::default();
     // Two chains of four stages each on two nodes.
@@ -106,16 +108,16 @@ fn chains(bench: &Bench<'_>) -> Result<Table> {
     let plan = FaasConfig { cores_per_node, ..base }.build()?;
     let mut table = Table::new(
         "two chains of four functions with end-to-end objectives, 76 % load",
-        &["policy", "chains' misses %", "container-s"],
+        &["policy", "chains' SLO violations %", "container-s"],
     );
     let episodes = bench.choose(80, 500);
     for name in ["s-rl", "il-rl", "simppo"] {
         let mut preset = Preset::by_name(name).expect("it is a method");
         preset.env = "faas/chain-v2";
         bench.say(&format!("training {name} on chains"));
-        let kinds = kinds_of(plan.chained()?)?;
+        let task_types = task_types_of(plan.chained()?)?;
         let played = bench.for_seeds(|seed| {
-            let mut training: Training = team(&preset, &plan, &kinds, seed, episodes)?;
+            let mut training: Training = team(&preset, &plan, &task_types, seed, episodes)?;
             for _ in 0..episodes {
                 training.episode()?;
             }
@@ -138,18 +140,18 @@ fn chains(bench: &Bench<'_>) -> Result<Table> {
 }
 
 fn push_chain(table: &mut Table, name: &str, played: &[(f64, f64)]) {
-    let (misses, containers): (Vec<f64>, Vec<f64>) = played.iter().copied().unzip();
-    table.push(vec![name.into(), Spread::of(&misses).into(), Spread::of(&containers).into()]);
+    let (violations, containers): (Vec<f64>, Vec<f64>) = played.iter().copied().unzip();
+    table.push(vec![name.into(), Spread::of(&violations).into(), Spread::of(&containers).into()]);
 }
 
-/// Who controls the stages.
+/// The policies of the stages.
 enum Stage<'a> {
     Learned(&'a [Policy]),
     Heuristic(&'a str),
     Random,
 }
 
-/// Misses of all chains in percent, and container-seconds, mean over evaluation episodes.
+/// SLO violations of all chains in percent, and container-seconds, mean over evaluation episodes.
 fn play_chains(
     bench: &Bench<'_>,
     plan: &FaasPlan,
@@ -158,7 +160,7 @@ fn play_chains(
 ) -> Result<(f64, f64)> {
     let plan = plan.chained()?;
     let first = first_evaluation_seed(seed);
-    let (mut misses, mut containers) = (Vec::new(), Vec::new());
+    let (mut violations, mut containers) = (Vec::new(), Vec::new());
     for trial in 0..bench.evaluations(8) {
         let seeds = SeedTree::new(first.wrapping_add(trial));
         let mut tenants = Tenants::with_chains(plan, seeds.seed("world"))?;
@@ -196,19 +198,19 @@ fn play_chains(
                 };
                 let action = ScalingAction::from_index(action).unwrap_or(ScalingAction::Hold);
                 let proposal = action.propose(&tenants.seen(place).allocation);
-                tenants.control(place, &mut Prepared::new(proposal))?;
+                tenants.control(place, &mut PreparedProposal::new(proposal))?;
             }
         }
         let chains: Vec<_> = tenants.chains().collect();
         let (mut late, mut all) = (0.0, 0.0);
         for chain in chains {
             let totals = tenants.platform().final_chain_totals(chain);
-            late += totals.miss_ratio() * totals.judged() as f64;
+            late += totals.slo_violation_ratio() * totals.judged() as f64;
             all += totals.judged() as f64;
         }
-        misses.push(100.0 * late / f64::max(all, 1.0));
+        violations.push(100.0 * late / f64::max(all, 1.0));
         let of = ids.iter().map(|id| tenants.platform().final_totals(*id).container_s);
         containers.push(of.sum::<f64>());
     }
-    Ok((mean(&misses), mean(&containers)))
+    Ok((mean(&violations), mean(&containers)))
 }

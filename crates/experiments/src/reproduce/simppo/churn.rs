@@ -7,9 +7,9 @@ use homeostat_sim_faas::{FaasPlan, Fleet, RewardPreset};
 use homeostat_simppo::{ParameterSharing, Preset, TaskType, Training};
 use homeostat_simulate::Scenario;
 
-use super::bench::{Bench, LOAD, finding, kinds_of, mean, plan, spread, team};
+use super::bench::{Bench, LOAD, finding, mean, plan, spread, task_types_of, team};
 
-/// Who is there: agents ascending, each with its function.
+/// The agents, ascending, each with its function.
 type Roster = Vec<(AgentId, usize)>;
 
 /// Functions that come (above zero) or go, five at a time, as in section 4.8.1.
@@ -71,7 +71,7 @@ impl Shock {
     }
 }
 
-/// Whoever leaves and whatever comes follow from the seed, the same for every method.
+/// Which functions leave and come follows from the seed, the same for every method.
 fn change(roster: &Roster, by: i64, seed: u64, round: usize, catalogue: usize) -> Roster {
     let mut rng = SeedTree::new(seed).child("churn").stream(&round.to_string());
     let mut next = roster.clone();
@@ -97,17 +97,17 @@ fn replace(training: &mut Training, preset: &Preset, roster: &Roster) -> Result<
         "faas/fleet-set-points-v1" => Fleet::with_set_points(plan),
         _ => Fleet::with_steps(plan),
     };
-    Ok(training.replace_worlds(&|| Ok(Box::new(fleet(plan.clone()).with_roster(roster))))?)
+    Ok(training.replace_envs(&|| Ok(Box::new(fleet(plan.clone()).with_roster(roster))))?)
 }
 
 /// Plays episodes and collects the mean reward of a step of each.
-fn learn(training: &mut Training, worlds: u64, episodes: u64) -> Result<Vec<f64>> {
+fn learn(training: &mut Training, num_envs: u64, episodes: u64) -> Result<Vec<f64>> {
     let mut curve = Vec::new();
-    for _ in 0..episodes.div_ceil(worlds) {
+    for _ in 0..episodes.div_ceil(num_envs) {
         let finished = training.episode()?;
         let rewards: Vec<f64> =
             finished.iter().map(|one| one.own_return / f64::from(one.length.max(1))).collect();
-        curve.extend(std::iter::repeat_n(mean(&rewards), worlds as usize));
+        curve.extend(std::iter::repeat_n(mean(&rewards), num_envs as usize));
     }
     Ok(curve)
 }
@@ -119,16 +119,16 @@ fn incremental(bench: &Bench<'_>, methods: &[&str], paper: &str) -> Result<Findi
         format!("reward drop and retraining; paper: {paper}"),
         &["method", "change", "reward before", "drop %", "episodes to converge again"],
     );
-    // Agents of set-points are paid less than nothing: a drop in percent would mean little.
+    // The rewards of set-points are negative: a drop in percent would mean little.
     let mut plus = Table::new(
-        "what agents with set-points pay: late requests and containers, in percent of requests",
+        "negative reward of agents with set-points: SLO violations and containers, in percent of requests",
         &["method", "change", "before", "first episode after", "at the end"],
     );
     let mut lines = Vec::new();
     let total = period * (1 + SCHEDULE.len() as u64);
     for name in methods {
         let preset = method(name);
-        bench.say(&format!("{name}: {total} episodes with functions that come and go"));
+        bench.say(&format!("{name}: {total} episodes in which functions are added and removed"));
         let seeds = bench.for_seeds(|seed| schedule(&preset, seed, period))?;
         for (round, by) in SCHEDULE.iter().enumerate() {
             let of = |figure: fn(&Shock) -> f64| {
@@ -155,7 +155,7 @@ fn incremental(bench: &Bench<'_>, methods: &[&str], paper: &str) -> Result<Findi
             }
         }
         let curves: Vec<Vec<f64>> = seeds.into_iter().map(|(_, curve)| curve).collect();
-        // Agents of set-points are paid in another currency.
+        // Agents of set-points have another reward.
         if preset.env == "faas/fleet-v3" {
             lines.push(Line::over_seeds(name, &curves));
         }
@@ -172,7 +172,7 @@ fn incremental(bench: &Bench<'_>, methods: &[&str], paper: &str) -> Result<Findi
     }
     let marks = SCHEDULE.iter().enumerate();
     finding.pictures.push(Picture {
-        title: "reward while functions come and go".to_owned(),
+        title: "reward while functions are added and removed".to_owned(),
         x: "episode".to_owned(),
         y: "reward of a step, mean of agents".to_owned(),
         marks: marks
@@ -198,14 +198,14 @@ fn schedule(preset: &Preset, seed: u64, period: u64) -> Result<(Vec<Shock>, Vec<
         (0..12).map(|number| (AgentId::new(number), number as usize)).collect();
     let plan = plan_for(&roster)?;
     let total = period * (1 + SCHEDULE.len() as u64);
-    let mut training = team(preset, &plan, &kinds_of(&plan)?, seed, total)?;
-    let worlds = preset.method.num_envs as u64;
-    let mut curve = learn(&mut training, worlds, period)?;
+    let mut training = team(preset, &plan, &task_types_of(&plan)?, seed, total)?;
+    let num_envs = preset.method.num_envs as u64;
+    let mut curve = learn(&mut training, num_envs, period)?;
     let mut shocks = Vec::new();
     for (round, by) in SCHEDULE.iter().enumerate() {
         roster = change(&roster, *by, seed, round, 12);
         replace(&mut training, preset, &roster)?;
-        let after = learn(&mut training, worlds, period)?;
+        let after = learn(&mut training, num_envs, period)?;
         shocks.push(Shock::of(&curve, &after));
         curve.extend(after);
     }
@@ -261,7 +261,7 @@ const TABLE_4_4: [Printed; 4] = [
         ],
     ),
 ];
-/// The same and one more: nobody comes or goes, to see what chance does.
+/// The same and one more: no function comes or goes, to see what chance does.
 const CHANGES: [i64; 7] = [2, 5, 10, -2, -5, -10, 0];
 
 pub(super) fn table_4_4(bench: &Bench<'_>) -> Result<Finding> {
@@ -322,8 +322,8 @@ fn changes(functions: usize, seed: u64, before: u64, after: u64) -> Result<Vec<O
     let roster: Roster =
         (0..functions as u32).map(|number| (AgentId::new(number), number as usize % 12)).collect();
     let plan = plan_for(&roster)?;
-    let kinds: Vec<TaskType> = kinds_of(&plan)?;
-    let fresh = || team(&preset, &plan, &kinds, seed, before + after);
+    let task_types: Vec<TaskType> = task_types_of(&plan)?;
+    let fresh = || team(&preset, &plan, &task_types, seed, before + after);
     let mut trained = fresh()?;
     let curve = learn(&mut trained, 1, before)?;
     let mut saved = Snapshot::default();

@@ -1,6 +1,6 @@
 //! Where coordination wins: `simppo+` against every rival, at four loads.
 
-use homeostat_lab::Result;
+use homeostat_lab::{FormerPercentage, Result, with_former_percentages};
 use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table};
 use homeostat_sim_faas::{FaasConfig, RewardPreset};
 use homeostat_simppo::Preset;
@@ -8,22 +8,29 @@ use homeostat_simulate::{Scenario, SimulationOutcome};
 use serde_json::{Value, json};
 
 use super::bench::{
-    Bench, LOAD, by_seed, finding, mean, mean_function_miss, plan, plan_from, spread,
+    Bench, LOAD, by_seed, finding, mean, mean_function_violation_pct, plan, plan_from, spread,
 };
 
 /// Key and cores over demand of each load.
 const LOADS: [(&str, f64); 4] =
     [("load48", 0.475), ("load63", 0.95 / 1.5), ("load76", 0.76), ("load95", 0.95)];
 
-/// Who counts as a rival.
+/// The policies that `simppo+` is compared with.
 const RIVALS: [&str; 5] = ["s-rl", "s-rl, trained together", "hpa+vpa", "kpa", "ensure"];
 
-/// Everybody who needs no training.
+/// The policies that need no training.
 const UNTRAINED: [&str; 7] =
     ["ensure", "kpa", "hpa+vpa", "staffing", "short-first", "none", "random"];
 
-/// Who is drawn: with all of them nobody could be told from another.
+/// The policies that are drawn: with all of them the lines could not be told apart.
 const DRAWN: [&str; 6] = ["simppo+", "short-first", "ensure", "s-rl", "hpa+vpa", "simppo"];
+
+/// The percentages that facts of 0.1.0 had.
+const FORMER: [FormerPercentage; 3] = [
+    FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" },
+    FormerPercentage { new: "mean_function_slo_violation_ratio", old: "mean_function_miss_pct" },
+    FormerPercentage { new: "paired_slo_violation_ratio", old: "paired_diff" },
+];
 
 struct Played {
     name: &'static str,
@@ -31,18 +38,18 @@ struct Played {
 }
 
 impl Played {
-    fn misses(&self) -> Vec<f64> {
-        by_seed(&self.outcomes, |run| run.total.miss_pct)
+    fn violations_pct(&self) -> Vec<f64> {
+        by_seed(&self.outcomes, |run| run.total.slo_violation_pct())
     }
 
     fn facts(&self) -> Value {
         let figure = |figure: fn(&SimulationOutcome) -> f64| mean(&by_seed(&self.outcomes, figure));
         json!({
             "name": self.name,
-            "miss_pct": figure(|run| run.total.miss_pct),
+            "slo_violation_ratio": figure(|run| run.total.slo_violation_ratio),
             "container_s": figure(|run| run.total.container_s),
             "p99_over_slo": figure(|run| run.total.p99_over_slo),
-            "mean_function_miss_pct": figure(mean_function_miss),
+            "mean_function_slo_violation_ratio": figure(mean_function_violation_pct) / 100.0,
         })
     }
 }
@@ -66,7 +73,7 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
                 bench.play(&plan, &together, |place| trained[place].controllers.clone())?;
             played.push(Played { name, outcomes });
         }
-        bench.say("playing the rivals");
+        bench.say("simulating the other policies");
         let outcomes = bench.play(&plan, &together, |place| alone[place].controllers.clone())?;
         played.push(Played { name: "s-rl", outcomes });
         for name in UNTRAINED {
@@ -74,17 +81,17 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
         }
         for line in &mut lines {
             let drawn = played.iter().find(|played| played.name == line.name);
-            let misses = Spread::of(&drawn.expect("everybody plays").misses());
-            line.points.push((100.0 * load, misses.mean, misses.interval.unwrap_or(0.0)));
+            let violations = Spread::of(&drawn.expect("all policies were played").violations_pct());
+            line.points.push((100.0 * load, violations.mean, violations.interval.unwrap_or(0.0)));
         }
         let (table, facts) = compare(load, &played);
         finding.tables.push(table);
         finding.facts.insert(key.to_owned(), facts);
     }
     finding.pictures.push(Picture {
-        title: "misses by load".to_owned(),
+        title: "SLO violations by load".to_owned(),
         x: "load, % of all cores".to_owned(),
-        y: "misses, %".to_owned(),
+        y: "SLO violations, %".to_owned(),
         marks: Vec::new(),
         lines: lines.into(),
     });
@@ -92,9 +99,9 @@ pub(super) fn coordination(bench: &Bench<'_>) -> Result<Finding> {
     finding.notes = vec![
         "Pairs by seed: each seed trains its own agents, and all policies meet the same requests \
          on that seed's evaluation seeds. The difference is simppo+ less the best rival, in \
-         points of misses, with its 95 % interval."
+         percentage points of SLO violations, with its 95 % interval."
             .to_owned(),
-        "The best rival is the one with the fewest misses of s-rl (trained alone or together), \
+        "The best other policy is the one with the fewest SLO violations of s-rl (trained alone or together), \
          hpa+vpa, kpa and ensure."
             .to_owned(),
         "staffing is the containers of set-points with fixed weights, short-first the same with \
@@ -131,7 +138,7 @@ fn compare(load: f64, played: &[Played]) -> (Table, Value) {
     let plus = &played[0];
     let rivals = played.iter().filter(|rival| RIVALS.contains(&rival.name));
     let best = rivals
-        .min_by(|a, b| mean(&a.misses()).total_cmp(&mean(&b.misses())))
+        .min_by(|a, b| mean(&a.violations_pct()).total_cmp(&mean(&b.violations_pct())))
         .expect("there are rivals");
     let difference = |rival: &Played, figure: fn(&SimulationOutcome) -> f64| {
         let pairs = by_seed(&plus.outcomes, figure);
@@ -142,23 +149,23 @@ fn compare(load: f64, played: &[Played]) -> (Table, Value) {
         format!("at {:.0} % load", 100.0 * load),
         &[
             "policy",
-            "misses %",
-            "misses % of a function",
+            "SLO violations %",
+            "SLO violations % of a function",
             "container-s",
-            "p99 over objective",
+            "p99 / SLO threshold",
             "simppo+ less this, points",
         ],
     );
     for rival in played {
         let is_plus = std::ptr::eq(rival, plus);
-        let missed = difference(rival, |run| run.total.miss_pct);
+        let violations = difference(rival, |run| run.total.slo_violation_pct());
         table.push(vec![
             rival.name.into(),
-            spread(&rival.outcomes, |run| run.total.miss_pct).into(),
-            spread(&rival.outcomes, mean_function_miss).into(),
+            spread(&rival.outcomes, |run| run.total.slo_violation_pct()).into(),
+            spread(&rival.outcomes, mean_function_violation_pct).into(),
             spread(&rival.outcomes, |run| run.total.container_s).into(),
             spread(&rival.outcomes, |run| run.total.p99_over_slo).into(),
-            if is_plus { Cell::Nothing } else { missed.into() },
+            if is_plus { Cell::Nothing } else { violations.into() },
         ]);
     }
     let paired = |spread: Spread| {
@@ -172,9 +179,9 @@ fn compare(load: f64, played: &[Played]) -> (Table, Value) {
     let facts = json!({
         "simppo_plus": plus.facts(),
         "best_rival": best.facts(),
-        "paired_diff": paired(difference(best, |run| run.total.miss_pct)),
+        "paired_slo_violation_ratio": paired(difference(best, |run| run.total.slo_violation_ratio)),
         "paired_container_s": paired(difference(best, |run| run.total.container_s)),
         "all": played.iter().map(Played::facts).collect::<Vec<_>>(),
     });
-    (table, facts)
+    (table, with_former_percentages(facts, &FORMER))
 }

@@ -20,11 +20,11 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
             format!("reward {}, 12 functions at 76 % load", reward.name()),
             &[
                 "reward of",
-                "critic sees",
+                "critic observes",
                 "networks",
                 "training reward",
-                "misses %",
-                "p99 over objective",
+                "SLO violations %",
+                "p99 / SLO threshold",
                 "container-s",
             ],
         );
@@ -40,7 +40,9 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
                     preset.method.reward_sharing = pay;
                     preset.method.critic_input = view;
                     preset.method.parameter_sharing = sharing;
-                    bench.say(&format!("reward of {of}, critic sees {sees}, networks {networks}"));
+                    bench.say(&format!(
+                        "reward of {of}, critic observes {sees}, networks {networks}"
+                    ));
                     let trained = bench.train(&preset, &plan, bench.choose(40, 300))?;
                     let played = bench.play(&plan, &Scenario::Together, |place| {
                         trained[place].controllers.clone()
@@ -52,7 +54,7 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
                         sees.into(),
                         networks.into(),
                         Spread::of(&ends).into(),
-                        spread(&played, |run| run.total.miss_pct).into(),
+                        spread(&played, |run| run.total.slo_violation_pct()).into(),
                         spread(&played, |run| run.total.p99_over_slo).into(),
                         spread(&played, |run| run.total.container_s).into(),
                     ]);
@@ -66,7 +68,7 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
                 Cell::Nothing,
                 Cell::Nothing,
                 spread(&played, |run| run.total.reward).into(),
-                spread(&played, |run| run.total.miss_pct).into(),
+                spread(&played, |run| run.total.slo_violation_pct()).into(),
                 spread(&played, |run| run.total.p99_over_slo).into(),
                 spread(&played, |run| run.total.container_s).into(),
             ]);
@@ -85,15 +87,23 @@ pub(super) fn cross(bench: &Bench<'_>) -> Result<Finding> {
 /// `simppo+` with one of its parts taken away.
 fn plus_crossed(bench: &Bench<'_>) -> Result<Table> {
     let mut table = Table::new(
-        "simppo+ with one part taken away, 12 functions at 76 % load",
-        &["what", "misses %", "misses % of a function", "p99 over objective", "container-s"],
+        "simppo+ with one part removed, 12 functions at 76 % load",
+        &[
+            "what",
+            "SLO violations %",
+            "SLO violations % of a function",
+            "p99 / SLO threshold",
+            "container-s",
+        ],
     );
     let plan = plan(12, LOAD, RewardPreset::Slo)?;
     type Change = fn(&mut Preset);
     let changes: [(&str, Change); 4] = [
         ("simppo+", |_| {}),
         ("own reward", |preset| preset.method.reward_sharing = RewardSharing::Own),
-        ("critic sees itself only", |preset| preset.method.critic_input = CriticInput::Local),
+        ("critic observes own state only", |preset| {
+            preset.method.critic_input = CriticInput::Local
+        }),
         ("a network for each kind", |preset| {
             preset.method.parameter_sharing = ParameterSharing::Kind
         }),
@@ -106,8 +116,8 @@ fn plus_crossed(bench: &Bench<'_>) -> Result<Table> {
             bench.play(&plan, &Scenario::Together, |place| trained[place].controllers.clone())?;
         table.push(vec![
             what.into(),
-            spread(&played, |run| run.total.miss_pct).into(),
-            spread(&played, super::bench::mean_function_miss).into(),
+            spread(&played, |run| run.total.slo_violation_pct()).into(),
+            spread(&played, super::bench::mean_function_violation_pct).into(),
             spread(&played, |run| run.total.p99_over_slo).into(),
             spread(&played, |run| run.total.container_s).into(),
         ]);

@@ -238,7 +238,7 @@ fn summary(
 ) -> Table {
     let mut table = Table::new(
         format!("together; paper: {paper}"),
-        &["policy", "p99 over s-rl alone", "least", "most", "misses %", "container-s"],
+        &["policy", "p99 over s-rl alone", "least", "most", "SLO violations %", "container-s"],
     );
     let functions = base[0][0].functions.len();
     for (name, played) in columns {
@@ -259,7 +259,7 @@ fn summary(
             Spread::of(&ratios).into(),
             ends.min.into(),
             ends.max.into(),
-            spread(played, |run| run.total.miss_pct).into(),
+            spread(played, |run| run.total.slo_violation_pct()).into(),
             spread(played, |run| run.total.container_s).into(),
         ]);
     }

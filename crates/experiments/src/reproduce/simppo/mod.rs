@@ -23,7 +23,7 @@ pub struct SimppoOptions {
 }
 
 impl SimppoOptions {
-    /// Ten seeds, or two for a look.
+    /// Ten seeds, or two for a quick run.
     pub fn new(is_quick: bool) -> Self {
         Self { seeds: if is_quick { vec![1, 2] } else { (1..=10).collect() }, is_quick }
     }
@@ -34,12 +34,12 @@ type Experiment = fn(&Bench<'_>) -> Result<Finding>;
 /// Name, what it asks, and how to find out.
 const EXPERIMENTS: [(&str, &str, Experiment); 14] = [
     ("simppo/fig-4.3", "training alone and together", methods::figure_4_3),
-    ("simppo/fig-4.4", "latency of agents trained alone, put together", methods::figure_4_4),
+    ("simppo/fig-4.4", "latency on one platform of agents trained alone", methods::figure_4_4),
     ("simppo/fig-4.6", "training with the team's reward, and one at a time", methods::figure_4_6),
     ("simppo/fig-4.7", "latency of both", methods::figure_4_7),
-    ("simppo/fig-4.9", "functions that come and go, with base models", churn::figure_4_9),
+    ("simppo/fig-4.9", "functions added and removed, with base models", churn::figure_4_9),
     ("simppo/fig-4.10", "the same without base models", churn::figure_4_10),
-    ("simppo/fig-4.11", "latency of SIMPPO in company", methods::figure_4_11),
+    ("simppo/fig-4.11", "latency of SIMPPO on a shared platform", methods::figure_4_11),
     ("simppo/fig-4.12", "memory and CPU of an agent", overhead::figure_4_12),
     ("simppo/fig-4.13", "20 agents and 110", scale::figure_4_13),
     ("simppo/fig-4.14", "actions per second", overhead::figure_4_14),
@@ -47,10 +47,10 @@ const EXPERIMENTS: [(&str, &str, Experiment); 14] = [
     ("simppo/cross", "reward, critic and sharing, crossed", cross::cross),
     (
         "simppo/coordination",
-        "simppo+ against the best rival at four loads",
+        "simppo+ against the best other policy at four loads",
         coordination::coordination,
     ),
-    ("simppo/beyond", "a thousand functions, kinds of virtual agents, chains", beyond::beyond),
+    ("simppo/beyond", "a thousand functions, typed virtual agents, chains", beyond::beyond),
 ];
 
 /// The names of all experiments with what they ask, in the order of the chapter.
@@ -58,7 +58,7 @@ pub fn simppo_experiments() -> impl Iterator<Item = (&'static str, &'static str)
     EXPERIMENTS.into_iter().map(|(name, asks, _)| (name, asks))
 }
 
-/// Runs one experiment by name; `progress` hears what is being done.
+/// Runs one experiment by name; `progress` is called with what is being done.
 pub fn run_simppo(
     name: &str,
     options: &SimppoOptions,

@@ -8,7 +8,7 @@ use homeostat_sim_faas::RewardPreset;
 use homeostat_simppo::Preset;
 use rayon::ThreadPoolBuilder;
 
-use super::bench::{Bench, LOAD, finding, kinds_of, plan, team};
+use super::bench::{Bench, LOAD, finding, plan, task_types_of, team};
 
 const SIZES: [usize; 5] = [10, 20, 30, 40, 50];
 
@@ -18,11 +18,11 @@ struct Cost {
     step_s: f64,
 }
 
-/// Trains a few episodes on one thread and measures; the world is part of the time.
+/// Trains a few episodes on one thread and measures; the environment is part of the time.
 fn cost(functions: usize, seed: u64, episodes: u64) -> Result<Cost> {
     let preset = Preset::by_name("simppo").expect("it is a method");
     let plan = plan(functions, LOAD, RewardPreset::Slo)?;
-    let mut training = team(&preset, &plan, &kinds_of(&plan)?, seed, episodes)?;
+    let mut training = team(&preset, &plan, &task_types_of(&plan)?, seed, episodes)?;
     // The first episode fills what is then reused.
     training.episode()?;
     let start = Instant::now();
@@ -83,7 +83,7 @@ pub(super) fn figure_4_12(bench: &Bench<'_>) -> Result<Finding> {
 pub(super) fn figure_4_14(bench: &Bench<'_>) -> Result<Finding> {
     let mut finding = finding();
     let mut table = Table::new(
-        "actions in training on one core, world and learning included",
+        "actions in training on one core, environment and learning included",
         &["agents", "ms of a step of all agents", "paper's ms", "actions per second"],
     );
     let sizes: &[usize] =
@@ -101,7 +101,7 @@ pub(super) fn figure_4_14(bench: &Bench<'_>) -> Result<Finding> {
     finding.tables.push(table);
     finding.notes = vec![
         "The paper's 240 ms are for one agent. `homeostat bench fleet` measures deciding without \
-         world and learning."
+         environment and learning."
             .to_owned(),
     ];
     Ok(finding)

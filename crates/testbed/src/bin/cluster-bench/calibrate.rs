@@ -5,7 +5,7 @@ use std::time::Duration;
 use homeostat_testbed::{IngressConfig, Load, Workload};
 use serde::Serialize;
 
-use crate::arm::{Operator, create_object};
+use crate::arm::{Mode, Operator, create_object};
 use crate::run::{Bench, NAME};
 use crate::settings::{MEAN_RATE, MIN_REPLICAS};
 
@@ -27,17 +27,18 @@ pub(crate) async fn requests_at_mean_load(bench: &Bench<'_>) -> Size {
         cpu: "800m",
         memory: "64Mi",
         iterations: bench.iterations,
+        has_cpu_limit: bench.settings.has_cpu_limits,
     };
     workload.create(&bench.client).await;
     bench.wait_for_pods(namespace, MIN_REPLICAS).await;
     let operator = Operator {
-        program: bench.operator,
+        programs: bench.programs,
         namespace,
         name: NAME,
         run: namespace,
         webhook_port: bench.webhook_port,
     };
-    create_object(&bench.client, &operator, bench.settings, "Recommend").await;
+    create_object(&bench.client, &operator, bench.settings, Mode::Recommend).await;
     let server = operator.start(bench.cluster, bench.settings);
     let seconds = 10.0 * bench.settings.sync_s as f64;
     bench.metrics.begin(namespace);
@@ -45,6 +46,7 @@ pub(crate) async fn requests_at_mean_load(bench: &Bench<'_>) -> Size {
         kubeconfig: bench.cluster.cluster.admin_kubeconfig(),
         namespace: namespace.to_owned(),
         service: NAME.to_owned(),
+        run: namespace.to_owned(),
         metrics: bench.metrics.clone(),
     };
     let ingress = ingress.start(Load::steady(MEAN_RATE, seconds).arrivals(bench.settings.seed));

@@ -9,7 +9,7 @@ use crate::pods::Seen;
 const WINDOW_S: f64 = 5.0;
 /// The objective has to be kept for this many windows.
 const KEPT_WINDOWS: usize = 3;
-/// A generator that is later than this is not to be believed.
+/// Largest delay of the load generator; figures of a run with more are not valid.
 const MAX_SEND_DELAY_S: f64 = 0.020;
 
 /// The numbers of one run, after its warm-up.
@@ -19,7 +19,7 @@ pub(crate) struct Figures {
     pub(crate) p99_ms: f64,
     pub(crate) p50_ms: f64,
     /// Share of requests later than the threshold, or without an answer.
-    pub(crate) slo_misses: f64,
+    pub(crate) slo_violation_ratio: f64,
     /// Integral over time of the CPU requests of all pods that have a node and have not finished.
     pub(crate) requested_core_s: f64,
     /// The longest time, in windows of five seconds from the first one after the load's change
@@ -37,7 +37,7 @@ pub(crate) struct Figures {
     pub(crate) send_delay_p99_ms: f64,
 }
 
-/// From where to where a run counts, what is asked of it, and when the load changes.
+/// The measured span of a run, its SLO, and when the load changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) from_s: f64,
@@ -52,8 +52,8 @@ impl Figures {
         let answered: Vec<_> = answered.iter().filter(|one| counts(one.intended_s)).collect();
         let requests = answered.len();
         let latencies = |all: &[&Answered]| all.iter().map(|one| one.latency_s).collect::<Vec<_>>();
-        let missed = |one: &&&Answered| !one.is_ok || one.latency_s > span.threshold_s;
-        let misses = answered.iter().filter(missed).count();
+        let is_violation = |one: &&&Answered| !one.is_ok || one.latency_s > span.threshold_s;
+        let violations = answered.iter().filter(is_violation).count();
         let delays = answered.iter().map(|one| one.send_delay_s).collect();
         let ended = seen.endings.values().filter(|at| counts(**at)).count() as u32;
         let scaled_in = seen.scaled_in.iter().filter(|(at, _)| counts(*at));
@@ -63,7 +63,7 @@ impl Figures {
         Self {
             p99_ms: quantile(latencies(&answered), 0.99) * 1e3,
             p50_ms: quantile(latencies(&answered), 0.5) * 1e3,
-            slo_misses: misses as f64 / requests.max(1) as f64,
+            slo_violation_ratio: violations as f64 / requests.max(1) as f64,
             requested_core_s: core_seconds(span, seen),
             recover_s: recovery(span, &answered),
             disruptions: ended.saturating_sub(scaled_in) + restarts as u32,
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(figures.recover_s, expect);
         };
         check(&|_| false, 0.0);
-        // Before the change nobody has to recover.
+        // Before the change there is nothing to recover from.
         check(&|at| at < 20.0, 0.0);
         check(&|at| (20.0..31.0).contains(&at), 15.0);
         // Two good windows in between are no recovery.
@@ -164,7 +164,7 @@ mod tests {
         let figures = Figures::of(SPAN, &answered(slow), &seen);
         assert_eq!(figures.requested_core_s, 30.0 + 60.0);
         assert_eq!((figures.disruptions, figures.scaled_in), (1, 1));
-        assert_eq!((figures.requests, figures.slo_misses), (600, 0.1));
+        assert_eq!((figures.requests, figures.slo_violation_ratio), (600, 0.1));
         assert_eq!((figures.p50_ms, figures.p99_ms), (100.0, 1000.0));
         assert!(figures.is_valid());
     }

@@ -15,17 +15,23 @@ mod settings;
 use std::fs;
 use std::path::Path;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use homeostat_testbed::{
     IngressMetrics, RealClusterConfig, iterations_per_millisecond, own_control_group, run_inside,
 };
 
+use arm::Arm;
 use report::Report;
-use run::{Bench, RunPlan};
+use run::{Bench, Programs, RunPlan};
 use settings::{Arguments, Settings};
 
 fn main() {
     let arguments = Arguments::parse();
+    if arguments.arms.contains(&Arm::Policy) && arguments.policy.is_none() {
+        let message = "the arm policy needs --policy FILE, such as that of homeostat train simppo+";
+        Arguments::command().error(ErrorKind::MissingRequiredArgument, message).exit();
+    }
     if own_control_group().is_none() {
         let same: Vec<String> = std::env::args().skip(1).collect();
         match run_inside(&same) {
@@ -37,18 +43,18 @@ fn main() {
         }
     }
     let settings = Settings::new(&arguments);
-    let folder = arguments.folder.clone().unwrap_or_else(|| "/run/containerd/bench".into());
-    fs::create_dir_all(&folder).expect("a folder");
-    println!("{}", measure(&arguments, &settings, &folder).print(arguments.output));
+    let directory = arguments.directory.clone().unwrap_or_else(|| "/run/containerd/bench".into());
+    fs::create_dir_all(&directory).expect("a directory");
+    println!("{}", measure(&arguments, &settings, &directory).print(arguments.output));
 }
 
-fn measure(arguments: &Arguments, settings: &Settings, folder: &Path) -> Report {
+fn measure(arguments: &Arguments, settings: &Settings, directory: &Path) -> Report {
     let flags = settings.controller_manager_arguments();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     eprintln!("bench: starting the cluster");
     let cluster = RealClusterConfig {
         binaries: &arguments.kubernetes,
-        folder,
+        directory,
         controller_manager_arguments: &flags,
         metrics_interval: settings.metrics_interval,
         scrape_interval: settings.scrape_interval,
@@ -61,7 +67,9 @@ fn measure(arguments: &Arguments, settings: &Settings, folder: &Path) -> Report 
     // The servers die with the thread that starts them: this one.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let bench = Bench::new(&cluster, metrics, settings, &arguments.operator, iterations).await;
+        let programs =
+            Programs { operator: &arguments.operator, policy: arguments.policy.as_deref() };
+        let bench = Bench::new(&cluster, metrics, settings, programs, iterations).await;
         let size = calibrate::requests_at_mean_load(&bench).await;
         eprintln!("bench: VPA's rule at the mean load says {} and {}", size.cpu, size.memory);
         let mut report = Report::new(settings, &size, iterations);

@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) restarts: BTreeMap<String, i32>,
 }
 
-/// Somebody who watches the pods of a namespace.
+/// Watches the pods of a namespace.
 pub(crate) struct Watching {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Seen>,

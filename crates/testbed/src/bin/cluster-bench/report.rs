@@ -1,4 +1,4 @@
-//! The result, for people and for programs.
+//! The result as tables and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ fn numbers(run: &RunResult) -> [(&'static str, f64); 8] {
     let figures = &run.figures;
     [
         ("p99_ms", figures.p99_ms),
-        ("slo_misses", figures.slo_misses),
+        ("slo_violation_ratio", figures.slo_violation_ratio),
         ("requested_core_s", figures.requested_core_s),
         ("recover_s", figures.recover_s),
         ("disruptions", figures.disruptions.into()),
@@ -70,14 +70,14 @@ impl RunResult {
     pub(crate) fn line(&self) -> String {
         let figures = &self.figures;
         format!(
-            "{:?} run {} under {}: p99 {:.0} ms, {:.2} % misses, {:.1} core s, recovery {:.0} s, \
+            "{:?} run {} under {}: p99 {:.0} ms, {:.2} % SLO violations, {:.1} core s, recovery {:.0} s, \
              {} disruptions, {} scaled in, {} failed, at most {} pods; send delay {:.1} ms, \
              machine {:.0} % busy, {:.1} % stolen, load {:.1}",
             self.load,
             self.run + 1,
             self.arm.name(),
             figures.p99_ms,
-            figures.slo_misses * 100.0,
+            figures.slo_violation_ratio * 100.0,
             figures.requested_core_s,
             figures.recover_s,
             figures.disruptions,
@@ -106,11 +106,11 @@ impl Report {
         summary(self.runs.iter().filter(counts))
     }
 
-    /// The stock HPA at its best over all loads: fewest misses, then fewest core-seconds.
+    /// The stock HPA at its best over all loads: fewest SLO violations, then fewest core-seconds.
     fn best_hpa(&self) -> Option<Arm> {
         let rank = |arm: &Arm| {
             let all = self.of(*arm, None)?;
-            Some((all["slo_misses"].mean, all["requested_core_s"].mean))
+            Some((all["slo_violation_ratio"].mean, all["requested_core_s"].mean))
         };
         let ranked = Arm::HPA.into_iter().filter_map(|arm| Some((arm, rank(&arm)?)));
         ranked
@@ -175,7 +175,8 @@ impl Report {
             }
             text.push('\n');
         };
-        let heads = ["p99_ms", "slo_misses", "requested_core_s", "recover_s", "disruptions"];
+        let heads =
+            ["p99_ms", "slo_violation_ratio", "requested_core_s", "recover_s", "disruptions"];
         row(["load", "arm", heads[0], heads[1], heads[2], heads[3], heads[4], "scaled_in"]);
         for load in self.loads().into_iter().map(Some).chain([None]) {
             let name = load.map_or("all".to_owned(), |load| format!("{load:?}").to_lowercase());
@@ -190,7 +191,7 @@ impl Report {
                     &name,
                     arm.name(),
                     &cell("p99_ms", 0, 1.0, ""),
-                    &cell("slo_misses", 1, 100.0, "%"),
+                    &cell("slo_violation_ratio", 1, 100.0, "%"),
                     &cell("requested_core_s", 1, 1.0, ""),
                     &cell("recover_s", 0, 1.0, ""),
                     &cell("disruptions", 1, 1.0, ""),
@@ -207,10 +208,12 @@ impl Report {
         let clock = if settings.is_real_time { "stock timings" } else { "a compressed clock" };
         let invalid = self.runs.iter().filter(|run| !run.is_valid).count();
         let repeated: u32 = self.runs.iter().map(|run| run.repeated).sum();
+        let limits =
+            if settings.has_cpu_limits { "limits equal requests" } else { "no CPU limits" };
         let mut text = format!(
             "\nmean (least-most) of the runs; loads of {seconds} s after {warm_up_s} s of warm-up\n\
              objective: 99 % within {} ms; a request is {} ms of work on an idle core; mean load {} a second\n\
-             pods: {} to {}, each with {} and {} to begin with, by VPA's rule at the mean load; limits equal requests\n\
+             pods: {} to {}, each with {} and {} to begin with, by VPA's rule at the mean load; {limits}\n\
              {clock} for both: a look each {sync_s} s, {stabilization_s} s of stabilisation before scaling in, query over {} s\n\
              ours alone asks for its objective three times as often as it looks\n\
              for the HPA alone: cpu-initialization-period {} s, initial-readiness-delay {} s\n\
@@ -232,10 +235,10 @@ impl Report {
             let part = ours["requested_core_s"].mean / stock["requested_core_s"].mean;
             writeln!(
                 text,
-                "best stock HPA over all loads: {}; ours: {:.1} % misses against {:.1} %, {:.0} % of its core-seconds",
+                "best stock HPA over all loads: {}; ours: {:.1} % SLO violations against {:.1} %, {:.0} % of its core-seconds",
                 best.name(),
-                ours["slo_misses"].mean * 100.0,
-                stock["slo_misses"].mean * 100.0,
+                ours["slo_violation_ratio"].mean * 100.0,
+                stock["slo_violation_ratio"].mean * 100.0,
                 part * 100.0,
             )
             .expect("a string takes everything");

@@ -81,33 +81,42 @@ pub(crate) struct Machine {
     pub(crate) load_average: f64,
 }
 
+/// What people give the bench.
+#[derive(Clone, Copy)]
+pub(crate) struct Programs<'a> {
+    /// The operator's program.
+    pub(crate) operator: &'a Path,
+    /// The policy file of the arm `policy`.
+    pub(crate) policy: Option<&'a Path>,
+}
+
 /// Everything that a run needs.
 pub(crate) struct Bench<'a> {
     pub(crate) cluster: &'a RealCluster,
     pub(crate) client: Client,
     pub(crate) metrics: Arc<IngressMetrics>,
     pub(crate) settings: &'a Settings,
-    pub(crate) operator: &'a Path,
+    pub(crate) programs: Programs<'a>,
     pub(crate) iterations: u64,
     pub(crate) webhook_port: u16,
 }
 
 impl<'a> Bench<'a> {
-    /// Tells the cluster of our objects and of our webhook.
+    /// Installs the custom resource definitions and the webhook.
     pub(crate) async fn new(
         cluster: &'a RealCluster,
         metrics: Arc<IngressMetrics>,
         settings: &'a Settings,
-        operator: &'a Path,
+        programs: Programs<'a>,
         iterations: u64,
     ) -> Self {
         let client = cluster.cluster.client().await;
-        define_by(&client, operator).await;
+        define_by(&client, programs.operator).await;
         let webhook_port = free_port();
         let configuration = webhook_configuration("homeostat", webhook_port);
         let api = Api::all(client.clone());
         api.create(&PostParams::default(), &configuration).await.expect("created");
-        Self { cluster, client, metrics, settings, operator, iterations, webhook_port }
+        Self { cluster, client, metrics, settings, programs, iterations, webhook_port }
     }
 
     /// Runs a plan, again if the generator fell behind.
@@ -135,12 +144,13 @@ impl<'a> Bench<'a> {
             cpu: &size.cpu,
             memory: &size.memory,
             iterations: self.iterations,
+            has_cpu_limit: settings.has_cpu_limits,
         };
         workload.create(&self.client).await;
         self.wait_for_pods(&name, settings.min_replicas).await;
         self.metrics.begin(&name);
         let operator = Operator {
-            program: self.operator,
+            programs: self.programs,
             namespace: &name,
             name: NAME,
             run: &name,
@@ -164,6 +174,7 @@ impl<'a> Bench<'a> {
             kubeconfig: self.cluster.cluster.admin_kubeconfig(),
             namespace: name.clone(),
             service: NAME.to_owned(),
+            run: name.clone(),
             metrics: self.metrics.clone(),
         };
         let ingress = ingress.start(arrivals);
@@ -230,7 +241,7 @@ impl<'a> Bench<'a> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(namespace, &DeleteParams::default()).await.expect("deleted");
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        // Nobody is served any longer: what is left may go at once, and what the node is slow to
+        // There is no load any longer: the pods may go at once, and what the node is slow to
         // let go is taken off its list.
         for grace in [1, 0, 0] {
             let at_once = DeleteParams::default().grace_period(grace);

@@ -19,7 +19,7 @@ pub(crate) const THRESHOLD_MILLISECONDS: u64 = 250;
 /// cores, so that a machine of two cores carries pods, cluster and generator without being the
 /// limit itself.
 pub(crate) const MEAN_RATE: f64 = 30.0;
-/// Pods to begin with, and at least: as people run what must not stop with a node.
+/// Initial and minimum number of pods: two, as for services that survive the loss of a node.
 pub(crate) const MIN_REPLICAS: u32 = 2;
 /// Pods at most: with VPA's size at the mean load this many fit on two cores.
 pub(crate) const MAX_REPLICAS: u32 = 8;
@@ -27,7 +27,7 @@ pub(crate) const MAX_REPLICAS: u32 = 8;
 /// Compares the stock HPA with ours under the same load on one real node.
 ///
 /// Every load is run under every arm, several times. The stock HPA runs with three targets of CPU
-/// use; `hpa` is the best of them: fewest misses, then fewest core-seconds. Every arm starts from
+/// use; `hpa` is the best of them: fewest SLO violations, then fewest core-seconds. Every arm starts from
 /// the same requests, which VPA's rule gives at the mean load, and gets the same requests at the
 /// same times.
 #[derive(Parser, Debug)]
@@ -42,6 +42,15 @@ pub(crate) struct Arguments {
     /// Arms, with commas between.
     #[arg(long, value_delimiter = ',', default_value = "hpa50,hpa60,hpa70,ours")]
     pub(crate) arms: Vec<Arm>,
+    /// The policy file of the arm `policy`, such as runs/NAME/policies/agent-0.policy. Without one,
+    /// tests/cluster/bench trains simppo+ on three functions (seconds) and keeps the file for the
+    /// next time.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Pods without a CPU limit, under every arm: they may use idle CPU, as containers do in the
+    /// simulation that policies are trained in. Otherwise limits equal requests.
+    #[arg(long)]
+    pub(crate) no_cpu_limits: bool,
     /// What is printed.
     #[arg(long, default_value = "table")]
     pub(crate) output: Output,
@@ -57,11 +66,11 @@ pub(crate) struct Arguments {
     /// Seed of the arrivals of the first run; each further run has the next one.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// An empty folder for the servers' data and logs, which is kept. Without one, all is gone in
+    /// An empty directory for the servers' data and logs, which is kept. Without one, all is gone in
     /// the end.
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) folder: Option<PathBuf>,
-    /// Folder of Kubernetes' binaries.
+    pub(crate) directory: Option<PathBuf>,
+    /// Directory of Kubernetes' binaries.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_TEST_KUBERNETES")]
     pub(crate) kubernetes: PathBuf,
     /// The operator's program.
@@ -72,7 +81,7 @@ pub(crate) struct Arguments {
 /// What is printed.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// For people.
+    /// Aligned columns.
     Table,
     /// Every number of every run.
     Json,
@@ -125,6 +134,8 @@ pub(crate) struct Settings {
     pub(crate) hpa_cpu_initialization_s: u32,
     /// The stock HPA's initial-readiness-delay. Ours has no such flag and stays at 30 s.
     pub(crate) hpa_readiness_delay_s: u32,
+    /// Whether pods are limited to what they request.
+    pub(crate) has_cpu_limits: bool,
     /// Range of the objective's query.
     pub(crate) query_range_s: u32,
     #[serde(skip)]
@@ -152,6 +163,7 @@ impl Settings {
             stabilization_s: arguments.stabilization.unwrap_or(if real { 300 } else { 20 }),
             hpa_cpu_initialization_s: if real { 300 } else { 60 },
             hpa_readiness_delay_s: if real { 30 } else { 6 },
+            has_cpu_limits: !arguments.no_cpu_limits,
             query_range_s: if real { 60 } else { 15 },
             metrics_interval: Duration::from_secs(sync_s),
             scrape_interval: Duration::from_secs(if real { 5 } else { 1 }),

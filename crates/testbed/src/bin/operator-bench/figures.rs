@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub(crate) struct Figures {
     pub(crate) objects: u32,
     pub(crate) pods: u32,
-    /// From the change of an object to the status that tells of it, one for each change.
+    /// From the change of an object to its status update, one for each change.
     pub(crate) reconcile_seconds: Vec<f64>,
     /// The duration of every resync.
     pub(crate) resync_seconds: Vec<f64>,
@@ -38,7 +38,7 @@ impl Figures {
         })
     }
 
-    /// For people.
+    /// Aligned columns.
     pub(crate) fn table(&self) -> String {
         let json = self.json();
         let figures = json.as_object().expect("it is an object");

@@ -25,7 +25,7 @@ use shops::Shops;
     after_help = "Example:\n  homeostat bench operator --kubernetes \"$(tests/cluster/kubernetes)\" --output json"
 )]
 struct Arguments {
-    /// Folder of Kubernetes' binaries, as tests/cluster/kubernetes prints it.
+    /// Directory of Kubernetes' binaries, as tests/cluster/kubernetes prints it.
     #[arg(long, value_name = "DIR", env = "HOMEOSTAT_TEST_KUBERNETES")]
     kubernetes: PathBuf,
     /// The operator; the one beside this program by default.
@@ -65,17 +65,17 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let folder = std::env::temp_dir().join(format!("homeostat-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let directory = std::env::temp_dir().join(format!("homeostat-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
     let config = ClusterConfig {
         binaries: &arguments.kubernetes,
-        folder: &folder,
+        directory: &directory,
         api_server_arguments: &["--max-requests-inflight=800"],
         has_service_accounts: false,
     };
     let figures = measure(&config.build(), &arguments, &operator);
-    // What is left behind is of no use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
+    // The files are not needed any more.
+    let _ = std::fs::remove_dir_all(&directory);
     match arguments.output {
         Output::Table => print!("{}", figures.table()),
         Output::Json => println!("{}", figures.json()),

@@ -1,4 +1,4 @@
-//! The operator as a process, and what it tells of itself.
+//! The operator as a process, and its metrics.
 
 use std::fs;
 use std::path::{Path, PathBuf};

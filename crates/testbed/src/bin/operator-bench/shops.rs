@@ -123,7 +123,7 @@ impl Shops {
             self.pod(object, pod, &labels, &container).await;
             self.uses(object, pod, 250).await;
         }
-        // Nobody would replace what is evicted here.
+        // No controller would replace what is evicted here.
         let autoscaler: DynamicObject = read(json!({
             "apiVersion": "homeostat.dev/v1alpha1", "kind": "MultidimPodAutoscaler",
             "metadata": { "name": name },
@@ -160,7 +160,7 @@ impl Shops {
         let name = pod_name(object, pod);
         let api = written_use(&self.client, &namespace_of(object));
         let cpu = format!("{millicores}m");
-        write_use(&api, &name, (&cpu, "128Mi"), Timestamp::now()).await;
+        write_use(&api, &name, &cpu, "128Mi", Timestamp::now()).await;
     }
 
     fn autoscalers(&self, object: u32) -> Api<DynamicObject> {

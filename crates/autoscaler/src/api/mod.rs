@@ -1,0 +1,28 @@
+//! The custom resources of the operator, above all `MultidimPodAutoscaler`.
+//!
+//! Its shape follows the Kubernetes proposal AEP-5342 (target, policy, goals, constraints,
+//! recommenders), with an SLO, a mode and limits of disruption added. The types here are what the API
+//! server stores; [`Plan`] is the validated form that the controllers use. No field is ignored: a value
+//! that the operator cannot honour is refused with a condition.
+
+mod amounts;
+mod checkpoint;
+mod conditions;
+mod plan;
+mod spec;
+mod status;
+
+pub use amounts::{cores, cpu_quantity, duration, memory_bytes, memory_quantity};
+pub use checkpoint::{MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec};
+pub use conditions::{ConditionReason, ConditionType, event_reason};
+pub use plan::{
+    ContainerPlan, Disruption, Goal, InFlightQuery, LoadPlan, Plan, PlanError, Recommender, Window,
+};
+pub use spec::*;
+pub use status::*;
+
+/// The API group of the custom resources.
+pub const GROUP: &str = "homeostat.dev";
+
+/// Their API group and version.
+pub const GROUP_VERSION: &str = "homeostat.dev/v1alpha1";
