@@ -66,6 +66,12 @@ fn experiments() -> Vec<PossibleValue> {
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
+    let reads_data = muserve_experiments().any(|(known, _)| known == arguments.experiment);
+    if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
+        let expected =
+            format!("--data applies to muserve/... only; {} reads no data", arguments.experiment);
+        return Err(refused("data", &data.display().to_string(), expected));
+    }
     match arguments.experiment.as_str() {
         S_RL => run_s_rl(arguments)?,
         name => run_finding(name, arguments)?,

@@ -1,8 +1,9 @@
 //! Ridge regression of log lengths on features of the prompt, with a verbosity per model.
 //!
 //! Deviation: the dissertation fine-tunes BERT. This predictor needs no pre-trained weights and
-//! some tens of microseconds. Of what was tried on the same features (gradient boosting, random
-//! forests, support vectors), ridge regression ordered unseen prompts best.
+//! some tens of microseconds. In a prototype on six splits of public answers, Kendall's tau on unseen
+//! prompts was 0.36 for ridge regression on form and grams, 0.33 for support vectors and 0.32 for
+//! gradient boosting on form alone, and 0.35 for the mean of ridge regression and boosting.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,8 @@ pub struct PromptRegressionConfig {
 }
 
 impl Default for PromptRegressionConfig {
-    /// The best of a small grid on splits of the public AlpacaEval answers; halves and doubles
-    /// differ by less than 0.005 in Kendall's tau.
+    /// From a small grid on splits of the public AlpacaEval answers. Half or twice the penalty changed
+    /// Kendall's tau by 0.002, a scale of 0.08 by 0.001; a scale of 0.03 cost 0.012.
     fn default() -> Self {
         Self { penalty: 1.0, form_scale: 0.05 }
     }
