@@ -26,7 +26,7 @@ use commands::{
     name = "homeostat",
     version,
     propagate_version = true,
-    after_help = "First steps:\n  homeostat demo                                       train agents, compare with autoscalers\n  homeostat train ppo --env classic/cartpole-v1        train an agent and write a run directory\n  homeostat eval runs/ppo-cartpole-v1-seed1            evaluate the trained policy\n  homeostat sim faas --policy hpa+vpa                  run an autoscaling policy in the simulator\n  homeostat recommend -A                               recommend requests and replicas\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed."
+    after_help = "First steps:\n  homeostat demo                                       train agents, compare with autoscalers\n  homeostat train ppo --env classic/cartpole-v1        train an agent and write a run directory\n  homeostat eval runs/ppo-cartpole-v1-seed1            evaluate the trained policy\n  homeostat sim faas --policy hpa+vpa                  run an autoscaling policy in the simulator\n  homeostat recommend -A                               recommend requests and replicas\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 99 a --fail-if threshold was crossed,\n130 interrupted (Ctrl-C)."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -90,10 +90,14 @@ enum Command {
     Calibrate(calibrate::CalibrateCommand),
 }
 
+/// The exit code after Ctrl-C, as shells have it: 128 and the number of the signal.
+const INTERRUPTED: u8 = 130;
+
 /// How a command that did not fail ended.
 enum Ending {
     Done,
     ThresholdCrossed,
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -104,8 +108,12 @@ fn main() -> ExitCode {
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::ThresholdCrossed) => ExitCode::from(99),
+        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             say!("error: {error:#}");
+            if matches!(error.downcast_ref(), Some(homeostat_lab::Error::Interrupted)) {
+                return ExitCode::from(INTERRUPTED);
+            }
             ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }

@@ -93,6 +93,12 @@ pub enum Error {
         /// Those that there are.
         known: String,
     },
+    /// A figure that was not measured.
+    #[error("figure `{name}` has no value: nothing was measured")]
+    FigureWithoutValue {
+        /// The figure.
+        name: String,
+    },
     /// A directory that is no run.
     #[error("{path} is not a run directory: {reason}", path = path.display())]
     NotARun {
@@ -202,6 +208,7 @@ impl Error {
                 | Self::Unreadable { .. }
                 | Self::OutOfRange { .. }
                 | Self::Threshold { .. }
+                | Self::MissingFigure { .. }
                 | Self::NotARun { .. }
                 | Self::Incomparable { .. }
                 | Self::RunExists { .. }

@@ -48,31 +48,43 @@ impl Threshold {
         if metric.is_empty() || bound.is_nan() {
             return Err(refuse("metric or number is missing"));
         }
+        // No figure crosses infinity: such a check would always pass.
+        if bound.is_infinite() {
+            return Err(refuse("the number must be finite"));
+        }
         Ok(Self { metric: metric.to_owned(), comparison, bound })
     }
 
-    /// Whether the figures cross it. A figure that is missing is an error: a check
+    /// Refuses a metric that is none of `names`, so that a slip is found before the work.
+    pub fn check_name(&self, names: &[&str]) -> Result<()> {
+        if names.contains(&self.metric.as_str()) {
+            return Ok(());
+        }
+        let hint = nearest(&self.metric, names.iter().copied());
+        let known = names.join(", ");
+        Err(Error::MissingFigure { name: self.metric.clone(), hint, known })
+    }
+
+    /// The figure, if it crosses the threshold. A figure that is missing is an error: a check
     /// that silently passes is worse than none.
-    pub fn is_crossed_by(&self, figures: &Value) -> Result<bool> {
+    pub fn crossed_by(&self, figures: &Value) -> Result<Option<f64>> {
         let Some(value) = figures.get(&self.metric).and_then(Value::as_f64) else {
-            let numbers: Vec<&str> = figures
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter(|(_, value)| value.is_number())
+            let fields = figures.as_object().into_iter().flatten();
+            let numbers: Vec<&str> = fields
+                .filter(|(_, value)| value.is_number() || value.is_null())
                 .map(|(name, _)| name.as_str())
                 .collect();
-            let hint = nearest(&self.metric, numbers.iter().copied());
-            let known = numbers.join(", ");
-            return Err(Error::MissingFigure { name: self.metric.clone(), hint, known });
+            self.check_name(&numbers)?;
+            return Err(Error::FigureWithoutValue { name: self.metric.clone() });
         };
-        Ok(match self.comparison {
+        let is_crossed = match self.comparison {
             Comparison::Less => value < self.bound,
             Comparison::LessOrEqual => value <= self.bound,
             Comparison::Greater => value > self.bound,
             Comparison::GreaterOrEqual => value >= self.bound,
             Comparison::Equal => value == self.bound,
-        })
+        };
+        Ok(is_crossed.then_some(value))
     }
 }
 
@@ -98,11 +110,8 @@ mod tests {
     fn thresholds_compare() {
         let figures = json!({ "return_mean": 480.0, "status": "finished" });
         let check = |text: &str, expect: bool| {
-            assert_eq!(
-                Threshold::parse(text).unwrap().is_crossed_by(&figures).unwrap(),
-                expect,
-                "{text}"
-            );
+            let found = Threshold::parse(text).unwrap().crossed_by(&figures).unwrap();
+            assert_eq!(found, expect.then_some(480.0), "{text}");
         };
         check("return_mean < 475", false);
         check("return_mean<=480", true);
@@ -113,13 +122,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_checked_is_an_error() {
-        for text in ["return_mean", "return_mean < high", "< 3", "return_mean < nan"] {
+        for text in
+            ["return_mean", "return_mean < high", "< 3", "return_mean < nan", "return_mean > inf"]
+        {
             assert!(Threshold::parse(text).is_err(), "{text}");
         }
         let error = Threshold::parse("return_men < 3")
             .unwrap()
-            .is_crossed_by(&json!({ "return_mean": 1.0 }))
+            .crossed_by(&json!({ "return_mean": 1.0 }))
             .unwrap_err();
         assert!(error.to_string().contains("did you mean `return_mean`?"), "{error}");
+        let error = Threshold::parse("return_mean < 3")
+            .unwrap()
+            .crossed_by(&json!({ "return_mean": null }))
+            .unwrap_err();
+        assert_eq!(error.to_string(), "figure `return_mean` has no value: nothing was measured");
     }
 }

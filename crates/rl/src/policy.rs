@@ -76,7 +76,8 @@ pub enum Sampling {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Policy {
-    facts: Facts,
+    /// Boxed, since acting does not read it: a fleet's policies then lie close together.
+    facts: Box<Facts>,
     encoder: Encoder,
     codec: ActionCodec,
     model: Model,
@@ -157,7 +158,7 @@ impl Policy {
 
     fn new(spec: &EnvSpec, algorithm: &str, record: ModelRecord, model: Model) -> Self {
         Self {
-            facts: Facts {
+            facts: Box::new(Facts {
                 homeostat: env!("CARGO_PKG_VERSION").to_owned(),
                 algorithm: algorithm.to_owned(),
                 observation: SpaceRecord::new(&spec.observation),
@@ -165,7 +166,7 @@ impl Policy {
                 schema: spec.control_schema(),
                 provenance: Provenance { env: spec.id.to_string(), ..Provenance::default() },
                 model: record,
-            },
+            }),
             encoder: Encoder::new(&spec.observation),
             codec: ActionCodec::new(&spec.action),
             model,
@@ -355,7 +356,7 @@ impl Policy {
                 Model::Table(file.arrays.f32s("table", states.saturating_mul(*actions))?.to_vec())
             }
         };
-        Ok(Self { facts, encoder, codec, model })
+        Ok(Self { facts: Box::new(facts), encoder, codec, model })
     }
 }
 

@@ -5,7 +5,7 @@ use homeostat_decide::{Features, SimulatedPlant};
 use serde::{Deserialize, Serialize};
 
 /// One simulated run of one seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SimulationOutcome {
     /// The seed.
     pub seed: u64,

@@ -124,6 +124,24 @@ pub fn run_simulation(
 }
 
 impl FinishedSimulation {
+    /// A simulation of one seed in which nothing happened: it shows which figures there are.
+    pub fn blank() -> Self {
+        let facts = SimulationFacts {
+            kind: KIND.to_owned(),
+            homeostat: env!("CARGO_PKG_VERSION").to_owned(),
+            policy: String::new(),
+            scenario: String::new(),
+            trace: None,
+            load: String::new(),
+            functions: 0,
+            mean_load: None,
+            duration_s: 0.0,
+            window_s: 0.0,
+            seeds: vec![0],
+        };
+        Self { path: PathBuf::new(), facts, outcomes: vec![SimulationOutcome::default()] }
+    }
+
     /// Reads a directory that [`run_simulation`] wrote.
     pub fn open(path: &Path) -> Result<Self> {
         let directory = RunDirectory::open(path)?;

@@ -90,6 +90,19 @@ pub struct TrainingSummary {
 }
 
 impl TrainingSummary {
+    /// The names of [`TrainingSummary::figures`] that are numbers.
+    pub const FIGURES: [&'static str; 9] = [
+        "seed",
+        "agents",
+        "agents_stopped",
+        "steps",
+        "episodes",
+        "return_mean",
+        "return_interval",
+        "return_min",
+        "return_max",
+    ];
+
     /// Why the run failed, if agents stopped on errors.
     pub fn failure(&self) -> Option<String> {
         let first = self.stopped.first()?;

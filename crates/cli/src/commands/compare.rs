@@ -8,7 +8,7 @@ use homeostat_report::compare::{ComparedRun, Comparison, OpenedRuns, RunKind, si
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
-use crate::commands::train::parse_thresholds;
+use crate::commands::train::{figure_names, parse_thresholds};
 use crate::output::{Output, print, print_records};
 
 /// Compare runs with paired confidence intervals.
@@ -38,9 +38,10 @@ pub(crate) struct CompareArguments {
 }
 
 pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Ending> {
-    let thresholds = parse_thresholds(&arguments.fail_if)?;
     let runs = OpenedRuns::open(&arguments.runs, arguments.baseline.as_deref())?;
     let total = runs.total()?;
+    let figures = total.record(total.baseline, None);
+    let thresholds = parse_thresholds(&arguments.fail_if, &figure_names(&figures))?;
     if !arguments.anyway {
         total.refuse_different_settings()?;
     }
@@ -160,8 +161,9 @@ fn crossed(thresholds: &[Threshold], comparison: &Comparison) -> anyhow::Result<
     for place in (0..comparison.runs.len()).filter(|place| *place != comparison.baseline) {
         let figures = comparison.record(place, None);
         for threshold in thresholds {
-            if threshold.is_crossed_by(&figures)? {
-                say!("threshold crossed by {}: {threshold}", comparison.runs[place].label);
+            if let Some(value) = threshold.crossed_by(&figures)? {
+                let label = &comparison.runs[place].label;
+                say!("threshold crossed by {label}: {threshold}, it is {value}");
                 ending = Ending::ThresholdCrossed;
             }
         }

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<Ending> {
     match story(arguments) {
         Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)) => {
             say!("stopped");
-            Ok(Ending::Done)
+            Ok(Ending::Interrupted)
         }
         other => other.map(|()| Ending::Done),
     }

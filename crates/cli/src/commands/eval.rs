@@ -47,8 +47,19 @@ pub(crate) struct EvalArguments {
     threads: Option<usize>,
 }
 
+/// The figures of [`summary_record`].
+const FIGURES: [&str; 7] = [
+    "agents",
+    "episodes",
+    "return_mean",
+    "return_interval",
+    "return_min",
+    "return_max",
+    "length_mean",
+];
+
 pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
-    let thresholds = parse_thresholds(&arguments.fail_if)?;
+    let thresholds = parse_thresholds(&arguments.fail_if, &FIGURES)?;
     use_threads(arguments.threads)?;
     let candidates = load_candidates(&arguments.run)?;
     let env_factory = env_factory_of(&arguments.run, &environments())?;

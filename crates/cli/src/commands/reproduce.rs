@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
-    PolicyFigures, SimppoOptions, SrlResult, SrlStudy, run_simppo, simppo_experiments,
+    MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, muserve_experiments,
+    run_muserve, run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -18,7 +19,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
+    after_help = "For simppo/... and muserve/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.
@@ -33,8 +34,11 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// JSON file for the figures [default: a new file under runs/]. For simppo/... an HTML page
-    /// with the same name is written beside it.
+    /// Directory of published data, a folder per data set (muserve/... only).
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// JSON file for the figures [default: a new file under runs/]. For simppo/... and muserve/...
+    /// an HTML page with the same name is written beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Output format.
@@ -55,20 +59,27 @@ const FORMER: [FormerPercentage; 1] =
 fn experiments() -> Vec<PossibleValue> {
     let s_rl = PossibleValue::new(S_RL)
         .help("single agents (section 4.5): trained alone, on one platform at four loads, trained together");
-    let team = simppo_experiments().map(|(name, asks)| PossibleValue::new(name).help(asks));
+    let team = simppo_experiments().chain(muserve_experiments());
+    let team = team.map(|(name, asks)| PossibleValue::new(name).help(asks));
     std::iter::once(s_rl).chain(team).collect()
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
+    let reads_data = muserve_experiments().any(|(known, _)| known == arguments.experiment);
+    if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
+        let expected =
+            format!("--data applies to muserve/... only; {} reads no data", arguments.experiment);
+        return Err(refused("data", &data.display().to_string(), expected));
+    }
     match arguments.experiment.as_str() {
         S_RL => run_s_rl(arguments)?,
-        name => run_team(name, arguments)?,
+        name => run_finding(name, arguments)?,
     }
     Ok(Ending::Done)
 }
 
-fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
+fn run_finding(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
     if let Some(episodes) = arguments.episodes {
         return Err(refused(
             "episodes",
@@ -84,11 +95,7 @@ fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
                 .to_owned(),
         ));
     }
-    let mut options = SimppoOptions::new(arguments.quick);
-    if let Some(seeds) = &arguments.seeds {
-        options.seeds.clone_from(&seeds.0);
-    }
-    let finding = run_simppo(name, &options, &|what| say!("{what}"))?;
+    let finding = find_out(name, arguments)?;
     // Hours of work are shown even if the disk is full.
     let kept = keep(arguments, &format!("reproduce-{}", name.replace('/', "-")), &json!(finding))
         .and_then(|path| {
@@ -105,6 +112,27 @@ fn run_team(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()> {
     say!("figures in {}", path.display());
     say!("page in {}", page.display());
     Ok(())
+}
+
+fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Finding> {
+    let progress = |what: &str| say!("{what}");
+    if muserve_experiments().any(|(known, _)| known == name) {
+        let Some(data) = &arguments.data else {
+            let expected =
+                format!("{name} reads published data: name its directory with --data DIR");
+            return Err(refused("data", "nothing", expected));
+        };
+        let mut options = MuserveOptions::new(arguments.quick, data.clone());
+        if let Some(seeds) = &arguments.seeds {
+            options.seeds.clone_from(&seeds.0);
+        }
+        return Ok(run_muserve(name, &options, &progress)?);
+    }
+    let mut options = SimppoOptions::new(arguments.quick);
+    if let Some(seeds) = &arguments.seeds {
+        options.seeds.clone_from(&seeds.0);
+    }
+    Ok(run_simppo(name, &options, &progress)?)
 }
 
 /// A call that cannot be meant.

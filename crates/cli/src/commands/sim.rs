@@ -18,7 +18,7 @@ use homeostat_simulate::{
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::commands::train::{crossed, parse_thresholds};
+use crate::commands::train::{crossed, figure_names, parse_thresholds};
 use crate::options::{SeedList, SettingOptions, duration, environments, use_threads};
 use crate::output::{Output, in_percent, print_record, print_records};
 use crate::progress::CountView;
@@ -94,6 +94,14 @@ struct PlayOptions {
     quiet: bool,
 }
 
+impl PlayOptions {
+    /// What `--fail-if` asks for.
+    fn thresholds(&self) -> anyhow::Result<Vec<Threshold>> {
+        let blank = with_former_percentages(summary_record(&FinishedSimulation::blank()), &FORMER);
+        parse_thresholds(&self.fail_if, &figure_names(&blank))
+    }
+}
+
 /// The percentages that records of 0.1.0 had.
 const FORMER: [FormerPercentage; 2] = [
     FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" },
@@ -118,7 +126,7 @@ pub(crate) struct ReplayArguments {
 
 pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
     let SimArguments { simulator, play, trace, .. } = arguments;
-    let thresholds = parse_thresholds(&play.fail_if)?;
+    let thresholds = play.thresholds()?;
     use_threads(play.threads)?;
     let mut set = arguments.set.clone();
     set.extend(arguments.load.iter().map(|load| format!("{simulator}.load={load}")));
@@ -151,7 +159,7 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
 /// Plays a recorded simulation with another policy.
 pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
     let play = &arguments.play;
-    let thresholds = parse_thresholds(&play.fail_if)?;
+    let thresholds = play.thresholds()?;
     use_threads(play.threads)?;
     let before = FinishedSimulation::open(&arguments.run)?;
     let facts = &before.facts;
@@ -270,6 +278,12 @@ fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> 
 }
 
 fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
+    if let Some(outcome) = run.outcomes.iter().find(|outcome| outcome.total.requests == 0) {
+        let what = format!("no request was played with seed {}", outcome.seed);
+        // A check on nothing would always pass.
+        anyhow::ensure!(thresholds.is_empty(), "{what}: --fail-if has nothing to check");
+        say!("warning: {what}");
+    }
     crossed(thresholds, &with_former_percentages(summary_record(run), &FORMER))
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct TrainArguments {
 }
 
 pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
-    let thresholds = parse_thresholds(&arguments.fail_if)?;
+    let thresholds = parse_thresholds(&arguments.fail_if, &TrainingSummary::FIGURES)?;
     let extra = ExtraWriters { csv: arguments.csv, tensorboard: arguments.tensorboard };
     let mut view = LiveView::new(arguments.quiet)?;
     let training = match &arguments.resume {
@@ -70,17 +70,32 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
     finish(&summary, &thresholds)
 }
 
-/// The thresholds of `--fail-if`, refused before any work is done.
-pub(crate) fn parse_thresholds(texts: &[String]) -> anyhow::Result<Vec<Threshold>> {
-    texts.iter().map(|text| Ok(Threshold::parse(text)?)).collect()
+/// The thresholds of `--fail-if` on `figures`, refused before any work is done.
+pub(crate) fn parse_thresholds(
+    texts: &[String],
+    figures: &[&str],
+) -> anyhow::Result<Vec<Threshold>> {
+    let parse = |text: &String| {
+        let threshold = Threshold::parse(text)?;
+        threshold.check_name(figures)?;
+        Ok(threshold)
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// The figures of a record that a threshold can name.
+pub(crate) fn figure_names(record: &Value) -> Vec<&str> {
+    let fields = record.as_object().into_iter().flatten();
+    let numbers = fields.filter(|(_, value)| value.is_number() || value.is_null());
+    numbers.map(|(name, _)| name.as_str()).collect()
 }
 
 /// Whether a threshold was crossed; says which.
 pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<Ending> {
     let mut ending = Ending::Done;
     for threshold in texts {
-        if threshold.is_crossed_by(figures)? {
-            say!("threshold crossed: {threshold}");
+        if let Some(value) = threshold.crossed_by(figures)? {
+            say!("threshold crossed: {threshold}, it is {value}");
             ending = Ending::ThresholdCrossed;
         }
     }
@@ -88,6 +103,9 @@ pub(crate) fn crossed(texts: &[Threshold], figures: &Value) -> anyhow::Result<En
 }
 
 fn finish(summary: &TrainingSummary, thresholds: &[Threshold]) -> anyhow::Result<Ending> {
+    if summary.figures["status"] == "interrupted" {
+        return Ok(Ending::Interrupted);
+    }
     match summary.failure() {
         None => crossed(thresholds, &summary.figures),
         Some(failure) => Err(anyhow::anyhow!(failure)),

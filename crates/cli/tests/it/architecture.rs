@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 24] = [
+const LAYERS: [(&str, u8); 26] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -21,6 +21,8 @@ const LAYERS: [(&str, u8); 24] = [
     ("homeostat-sim-deploy", 2),
     ("homeostat-sim-faas", 2),
     ("homeostat-autoscaler", 3),
+    ("homeostat-firm", 3),
+    ("homeostat-muserve", 3),
     ("homeostat-simppo", 3),
     ("homeostat-lab", 4),
     ("homeostat-test-skip", 4),

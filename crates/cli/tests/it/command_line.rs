@@ -104,7 +104,11 @@ fn a_threshold_ends_with_its_own_exit_code() {
     };
     check("return_mean > 1000", 0);
     check("return_mean < 1000", 99);
-    check("return_maen < 1000", 1);
+    let runs = || std::fs::read_dir(place.path("runs")).unwrap().count();
+    let before = runs();
+    check("return_maen < 1000", 2);
+    check("return_mean > inf", 2);
+    assert_eq!(runs(), before, "a metric that does not exist is found before the run");
     check("return_mean is high", 2);
 }
 

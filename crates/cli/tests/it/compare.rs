@@ -129,6 +129,6 @@ fn a_threshold_is_held_against_every_run_but_the_baseline() {
     check("miss_pct_difference > 1000", 0);
     check("container_s_difference > -1e12", 99);
     check("worse < 0", 0);
-    check("container_s_differnce > 0", 1);
+    check("container_s_differnce > 0", 2);
     check("worse is bad", 2);
 }

@@ -73,12 +73,34 @@ fn ctrl_c_writes_a_checkpoint_and_a_summary_and_the_run_goes_on() {
         .unwrap();
     assert!(signal.success());
     let called = Called::new(child.wait_with_output().unwrap());
-    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert_eq!(called.code, Some(130), "half a policy is not deployed: {}", called.stderr);
     assert!(called.stdout.contains("interrupted"), "{}", called.stdout);
     assert!(called.stderr.contains("homeostat train --resume stopped"), "{}", called.stderr);
     assert!(place.path("stopped/policies/agent-1.policy").exists());
     place.done("train --resume stopped --quiet");
     assert_equal_runs(&place, "unbroken", "stopped");
+}
+
+#[test]
+fn an_interrupted_demo_does_not_succeed() {
+    let place = Workplace::new();
+    let child = place
+        .command("demo --episodes 100000")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    // Training has begun once its directory is there: Ctrl-C is listened to by then.
+    while !place.path("runs/demo/s-rl/metrics.jsonl").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the demo did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let called = Called::new(child.wait_with_output().unwrap());
+    assert_eq!(called.code, Some(130), "{}", called.stderr);
 }
 
 #[test]

@@ -118,6 +118,22 @@ fn a_crossed_threshold_ends_with_99() {
     let place = Workplace::new();
     let called = place.call(&format!("sim faas --policy random {SHORT} --fail-if requests>1"));
     assert_eq!(called.code, Some(99), "{}", called.stderr);
+    assert!(called.stderr.contains("threshold crossed: requests > 1, it is "), "{}", called.stderr);
+}
+
+#[test]
+fn a_threshold_on_a_trace_without_requests_or_on_an_unknown_figure_does_not_pass() {
+    let place = Workplace::new();
+    place.write("none.csv", "HashOwner,HashApp,HashFunction,Trigger,1,2\no,a,f,http,0,0\n");
+    let call = "sim faas --policy none --trace none.csv --duration 2m -q";
+    let gate = format!("{call} --fail-if slo_violation_ratio>0.05");
+    refused(&place, &gate, 1, "no request was played with seed 1: --fail-if has nothing to check");
+    let without = place.call(call);
+    assert_eq!(without.code, Some(0), "{}", without.stderr);
+    assert!(without.stderr.contains("warning: no request was played"), "{}", without.stderr);
+    let place = Workplace::new();
+    refused(&place, "sim faas --policy none --fail-if slo_violation_rato>0.05", 2, "did you mean");
+    assert!(!place.path("runs").exists(), "found before the run");
 }
 
 #[test]

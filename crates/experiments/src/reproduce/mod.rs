@@ -2,8 +2,10 @@
 //! published.
 
 mod evaluation;
+mod muserve;
 mod s_rl;
 mod simppo;
 
+pub use muserve::{MuserveOptions, muserve_experiments, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
 pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};

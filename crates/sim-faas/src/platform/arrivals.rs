@@ -48,9 +48,10 @@ impl Arrival {
 
 pub(super) const NEVER: SimTime = SimTime::from_nanos(u64::MAX);
 
-/// Requests in a stretch for each function, and at most: enough to make a function's generator
-/// worth reading, and few enough to stay in the cache until they come.
+/// Requests in a stretch for each function, at least and at most: enough to make a stretch and a
+/// function's generator worth the effort, and few enough to stay in the cache until they come.
 const REQUESTS_PER_FUNCTION: usize = 16;
+const MIN_REQUESTS: usize = 256;
 const MAX_REQUESTS: usize = 8192;
 
 impl Default for ArrivalSchedule {
@@ -102,9 +103,17 @@ impl ArrivalSchedule {
             self.first_following = self.first_following.min(*following);
         }
         self.next = 0;
-        sort_by_time(&self.drawn, from, self.until, &mut self.sorted);
-        let aim = (REQUESTS_PER_FUNCTION * functions.len()).min(MAX_REQUESTS) as f64;
-        let factor = (aim / self.drawn.len().max(1) as f64).clamp(0.0625, 16.0);
+        let drawn = self.drawn.len();
+        match (self.drawn.first(), self.drawn.last()) {
+            // The requests of one function are in order.
+            (Some(first), Some(last)) if first.function == last.function => {
+                std::mem::swap(&mut self.drawn, &mut self.sorted);
+            }
+            _ => sort_by_time(&self.drawn, from, self.until, &mut self.sorted),
+        }
+        let aim =
+            (REQUESTS_PER_FUNCTION * functions.len()).clamp(MIN_REQUESTS, MAX_REQUESTS) as f64;
+        let factor = (aim / drawn.max(1) as f64).clamp(0.0625, 16.0);
         let nanos = self.stretch.nanos() as f64 * factor;
         self.stretch = SimDuration::from_nanos((nanos as u64).max(1));
     }

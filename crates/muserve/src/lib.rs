@@ -1,0 +1,16 @@
+//! Model serving that answers short requests first (mu-Serve, chapter 6 of the dissertation).
+//!
+//! * [`schedule`]: queues per model in order of arrival, of length or of length with ageing, and a
+//!   server that runs recorded requests in such an order, with and without preemption.
+//! * [`predict`]: how long an answer will be, from the prompt and the model, corrected by what
+//!   finished requests showed.
+//!
+//! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server, placement of
+//! models on devices, and the control of GPU clocks.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod predict;
+pub mod schedule;
+
+pub use error::{Error, Result};
