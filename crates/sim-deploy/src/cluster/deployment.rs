@@ -20,6 +20,8 @@ pub(super) struct Deployment {
     pub(super) ready: Vec<u32>,
     pub(super) turn: usize,
     pub(super) waiting: Queue,
+    /// Whether an event is scheduled that gives up the oldest of them.
+    pub(super) is_watched: bool,
     /// Requests in the system.
     pub(super) inside: u64,
     pub(super) counters: Counters,
@@ -93,6 +95,7 @@ impl Deployment {
             ready: Vec::new(),
             turn: 0,
             waiting: Queue::new(),
+            is_watched: false,
             inside: 0,
             counters: Counters::default(),
             totals: Totals::default(),

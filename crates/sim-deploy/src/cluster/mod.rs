@@ -107,6 +107,8 @@ enum Event {
     GraceOver { pod: u32, generation: u32 },
     /// A request has waited for disks and services.
     IoDone { request: u32 },
+    /// The request that waits longest for a pod of a Deployment may have waited too long.
+    GiveUp { deployment: u32 },
 }
 
 impl Cluster {
@@ -209,6 +211,7 @@ impl Cluster {
                 self.remove_pod(pod);
             }
             Event::IoDone { request } => self.end_io(request),
+            Event::GiveUp { deployment } => self.give_up_in_time(deployment as usize),
             Event::Start { .. } | Event::GraceOver { .. } => {}
         }
     }

@@ -61,7 +61,10 @@ impl Cluster {
         };
         match self.next_pod(number) {
             Some(pod) => self.admit(pod, id),
-            None => self.deployments[number].waiting.push_back(id),
+            None => {
+                self.deployments[number].waiting.push_back(id);
+                self.watch_queue(number);
+            }
         }
     }
 
@@ -197,6 +200,21 @@ impl Cluster {
             let Some(id) = self.deployments[owner].waiting.pop_front() else { return };
             self.admit(number, id);
         }
+    }
+
+    /// Schedules the next look at a queue, unless one is scheduled.
+    fn watch_queue(&mut self, owner: usize) {
+        let deployment = &mut self.deployments[owner];
+        let Some(id) = deployment.waiting.front().filter(|_| !deployment.is_watched) else { return };
+        let at = self.requests[*id as usize].arrived + self.config.timeout;
+        deployment.is_watched = true;
+        self.events.schedule(at, Event::GiveUp { deployment: owner as u32 });
+    }
+
+    pub(super) fn give_up_in_time(&mut self, owner: usize) {
+        self.deployments[owner].is_watched = false;
+        self.give_up_old(owner);
+        self.watch_queue(owner);
     }
 
     /// Gives up requests that have waited too long for a pod.

@@ -1,9 +1,11 @@
 use homeostat_core::SeedTree;
-use homeostat_decide::{Guards, Plant, SimulatedPlant, decide};
+use homeostat_decide::{Guards, Plant, PreparedProposal, Proposal, SimulatedPlant, decide};
 use homeostat_env::{Action, ConfiguredSimulator, Env, Simulator, check_env};
 use homeostat_sim_deploy::{Change, DeployConfig, DeployPlant, LoadKind, SIMULATOR};
 use std::sync::Arc;
 use toml::Table;
+
+use crate::setup::allocation;
 
 fn configured(text: &str) -> Arc<dyn ConfiguredSimulator> {
     let reference: Table = SIMULATOR.default_toml().parse().unwrap();
@@ -36,12 +38,15 @@ fn a_saved_episode_goes_on_bit_for_bit() {
     assert_eq!(play(unbroken.as_mut()), play(resumed.as_mut()));
 }
 
-/// Requests and CPU seconds of the first and the second half of an hour under HPA.
+/// Requests and CPU seconds of the first and the second half of an hour, with pods that are large
+/// enough before and after: what is compared is the work, not a controller.
 fn halves(config: &DeployConfig, number: usize) -> [(f64, f64); 2] {
     let plan = config.build().unwrap();
     let mut plant = DeployPlant::new(&plan, &[number], &SeedTree::new(5));
-    let mut hpa = plant.heuristic("hpa", 0).unwrap().build().unwrap();
+    let large = Proposal::keep(&allocation(8, 2000, 2048));
     let mut guards = Guards::bounds_only(*plan.bounds()).unwrap();
+    let decision = decide(&mut PreparedProposal::new(large), &mut guards, plant.observe(0));
+    plant.apply(0, &decision).unwrap();
     let mut sums = [(0.0, 0.0); 2];
     for window in 0..240 {
         plant.advance().unwrap();
@@ -49,8 +54,6 @@ fn halves(config: &DeployConfig, number: usize) -> [(f64, f64); 2] {
         let half = &mut sums[window / 120];
         half.0 += figures.settled() as f64;
         half.1 += figures.cpu_s;
-        let decision = decide(hpa.as_mut(), &mut guards, plant.observe(0));
-        plant.apply(0, &decision).unwrap();
     }
     sums
 }

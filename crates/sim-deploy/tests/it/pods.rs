@@ -148,3 +148,34 @@ fn caches_without_memory_cost_latency() {
     };
     assert!(p99(little) > p99(512) + 0.008, "{} {}", p99(little), p99(512));
 }
+
+#[test]
+fn requests_that_no_pod_serves_are_given_up_when_their_time_is_over() {
+    let mut cluster = Cluster::new(config());
+    let none = allocation(0, 1000, 256);
+    let number = cluster.add(deployment("json-parse", none, 50.0, 1));
+    cluster.run_until(at(100.0));
+    let window = cluster.close_window(number);
+    let inside = cluster.inside(number) as f64;
+    assert_eq!((window.completed, window.failed), (0, 0));
+    // 50 requests a second, each of which waits for ten seconds: Little's law.
+    assert!((inside / 500.0 - 1.0).abs() < 0.15, "{inside}");
+    // The first ten seconds fill the queue, so that the mean is 5 % below 500.
+    let mean = window.observation.concurrency;
+    assert!((mean / 475.0 - 1.0).abs() < 0.05, "{mean}");
+}
+
+#[test]
+fn the_scheduler_spreads_pods_over_the_nodes() {
+    // Pods use up to four times their request where their node has cores to spare: three pods on
+    // three nodes have four cores each, three on one node have four together.
+    let used = |nodes| {
+        let over = ClusterConfig { nodes, cpu_limit_over_request: 4.0, ..config() };
+        let mut cluster = Cluster::new(over);
+        let number = cluster.add(deployment("compression", allocation(3, 1000, 2048), 2000.0, 1));
+        cluster.run_until(at(30.0));
+        cluster.close_window(number).cpu_s / 30.0
+    };
+    let (one, three) = (used(1), used(3));
+    assert!((one - 4.0).abs() < 0.1 && (three - 12.0).abs() < 0.3, "{one} {three}");
+}
