@@ -90,7 +90,7 @@ pub(crate) fn spec(config: &DeployConfig) -> EnvSpec {
             source: "AWARE (ATC 2023) and chapter 5 of the dissertation; the cluster model and the \
                      costs of segments are this project's",
         },
-        control: Some(ControlSchema { features, action, bounds }),
+        control: Some(ControlSchema { features, action, bounds }.into()),
     }
 }
 

@@ -205,7 +205,9 @@ impl Cluster {
     /// Schedules the next look at a queue, unless one is scheduled.
     fn watch_queue(&mut self, owner: usize) {
         let deployment = &mut self.deployments[owner];
-        let Some(id) = deployment.waiting.front().filter(|_| !deployment.is_watched) else { return };
+        let Some(id) = deployment.waiting.front().filter(|_| !deployment.is_watched) else {
+            return;
+        };
         let at = self.requests[*id as usize].arrived + self.config.timeout;
         deployment.is_watched = true;
         self.events.schedule(at, Event::GiveUp { deployment: owner as u32 });
