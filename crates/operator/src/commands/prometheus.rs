@@ -17,9 +17,13 @@ pub(crate) struct PrometheusArguments {
     /// http://prometheus.monitoring:9090 or https://example.com/prometheus.
     #[arg(long, value_name = "URL", env = "HOMEOSTAT_PROMETHEUS")]
     prometheus: Option<String>,
-    /// File with a bearer token for the Prometheus server; it is read for every query.
+    /// File with a bearer token for the Prometheus server; it is read for every query, and sent only
+    /// over TLS or to this machine.
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     prometheus_token_file: Option<PathBuf>,
+    /// Send the token without TLS as well: anyone on the way to the server can read it.
+    #[arg(long, requires = "prometheus_token_file")]
+    prometheus_allow_plain_token: bool,
     /// File with the certificate of the Prometheus server's authority, as PEM.
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     prometheus_ca_file: Option<PathBuf>,
@@ -44,6 +48,7 @@ impl PrometheusArguments {
             url: url.clone(),
             authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
             token_file: self.prometheus_token_file.clone(),
+            allow_plain_token: self.prometheus_allow_plain_token,
             lookback,
             timeout,
         };

@@ -1,6 +1,7 @@
 //! Queries to a Prometheus server.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub struct PrometheusAddress {
     pub authorities: Vec<Vec<u8>>,
     /// File with a bearer token, if it needs one. It is read for every query, since tokens are rotated.
     pub token_file: Option<PathBuf>,
+    /// Whether the token may be sent without TLS to another machine, where anyone on the way reads it.
+    pub allow_plain_token: bool,
     /// An older sample does not count as current. The server's own rule, five minutes by default,
     /// applies if there is none, and on servers that do not know `lookback_delta`.
     pub lookback: Option<Duration>,
@@ -45,6 +48,15 @@ pub enum AddressError {
     /// It is not a URL.
     #[error("{url:?} is not an address: use http://HOST:PORT or https://HOST:PORT")]
     NotAnAddress {
+        /// What was given.
+        url: String,
+    },
+    /// It would carry a token that others can read.
+    #[error(
+        "{url} has no TLS, so that anyone on the way could read the token of --prometheus-token-file: use \
+         https, or give --prometheus-allow-plain-token if the network is trusted"
+    )]
+    PlainToken {
         /// What was given.
         url: String,
     },
@@ -78,6 +90,15 @@ impl Prometheus {
         let uri = Self::check(address)?;
         let is_plain = uri.scheme_str() == Some("http");
         let url = address.url.trim_end_matches('/');
+        if is_plain && address.token_file.is_some() && !is_loopback(&uri) {
+            if !address.allow_plain_token {
+                return Err(AddressError::PlainToken { url: url.to_owned() });
+            }
+            tracing::warn!(
+                url,
+                "the token of Prometheus is sent without TLS: anyone on the way can read it"
+            );
+        }
         // The client of the cluster has TLS and a connection pool, and works for any other server.
         let mut config = Config::new(uri);
         // Without TLS no authority is needed, and a minimal image has none.
@@ -263,6 +284,14 @@ fn data<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Problem> {
     answer.data.ok_or_else(|| unusable(brief(&answer.error.unwrap_or_default())))
 }
 
+/// Whether requests to this address never leave the machine. Names other than `localhost` may be resolved to
+/// any address, so that only they and literal addresses count.
+fn is_loopback(uri: &http::Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn read_instant(text: &str) -> Result<Reading, Problem> {
     let sample = match data(text)? {
         InstantResult::Scalar(sample) => sample,
@@ -320,6 +349,36 @@ mod tests {
         let infinite =
             r#"{"status":"success","data":{"resultType":"scalar","result":[12,"+Inf"]}}"#;
         assert_eq!(instant(infinite), Ok((12.0, f64::INFINITY)));
+    }
+
+    #[test]
+    fn a_token_leaves_the_machine_over_tls_alone() {
+        let connect = |url: &str, allow_plain_token| {
+            let address = PrometheusAddress {
+                url: url.to_owned(),
+                token_file: Some("token".into()),
+                allow_plain_token,
+                authorities: vec![Vec::new()],
+                ..PrometheusAddress::default()
+            };
+            Prometheus::new(&address).map(drop).map_err(|refused| refused.to_string())
+        };
+        let _runtime = tokio::runtime::Runtime::new().expect("it starts").enter();
+        for url in
+            ["http://prometheus.monitoring:9090", "http://10.0.0.7", "http://localhost.example.com"]
+        {
+            let refused = connect(url, false).expect_err(url);
+            assert!(refused.contains(url) && refused.contains("use https"), "{refused}");
+            assert!(!connect(url, true).is_err_and(|refused| refused.contains("TLS")), "{url}");
+        }
+        for url in [
+            "http://localhost:9090",
+            "http://127.0.0.1:9090",
+            "http://[::1]:9090",
+            "https://example.com",
+        ] {
+            assert!(!connect(url, false).is_err_and(|refused| refused.contains("TLS")), "{url}");
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn helm_lints_the_chart_without_errors() {
         IMAGE[0],
         "serviceMonitor.enabled=true,serviceMonitor.labels.release=prometheus",
         "dashboard.enabled=true",
-        "prometheus.url=https://prometheus,prometheus.tokenSecret=t,prometheus.caConfigMap=c",
+        "prometheus.url=https://prometheus,prometheus.tokenSecret=t,prometheus.allowPlainToken=true,prometheus.caConfigMap=c",
         "learners.enabled=true,learners.tokenSecret=learners",
         "rbac.extraRules[0].apiGroups[0]=argoproj.io,rbac.extraRules[0].resources[0]=rollouts/scale,rbac.extraRules[0].verbs[0]=patch",
         "networkPolicy.extraEgress[0].ports[0].port=50051",
@@ -198,6 +198,7 @@ fn helm_lints_the_chart_without_errors() {
     let arguments = pod["containers"][0]["args"].to_string();
     for expect in [
         "--prometheus-token-file=/etc/homeostat/token/token",
+        "--prometheus-allow-plain-token",
         "--prometheus-ca-file=/etc/homeostat/ca/ca.crt",
         "--listen-learners=0.0.0.0:8444",
         "--learner-token-file=/etc/homeostat/learners/token",
