@@ -254,10 +254,12 @@ impl DeployPlan {
         }
     }
 
-    /// Random, so that an agent meets every kind of allocation, or the same generous one.
+    /// Random, so that an agent meets every kind of allocation, or the same generous one. A pod has memory
+    /// for all requests that it serves at once, as far as bounds allow: with less, a queue would kill
+    /// each pod as it becomes ready, which only more memory ends.
     pub(crate) fn first_allocation(&self, app: &Application, rng: &mut Stream) -> Allocation {
         let step = ScalingAction::MEMORY_STEP.bytes();
-        let need = app.full_memory(4).bytes().div_ceil(step);
+        let need = app.full_memory(self.config.concurrency).bytes().div_ceil(step);
         let (replicas, cpu_steps, more) = if self.config.random_start {
             (1 + rng.below(6) as u32, 4 + rng.below(9) as u64, rng.below(4) as u64)
         } else {
@@ -303,13 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn every_application_of_the_pool_starts_without_a_kill() {
+    fn every_application_of_the_pool_starts_with_memory_for_its_requests() {
         for pool in [Part::Train, Part::Test] {
             let plan = DeployConfig { pool, ..DeployConfig::default() }.build().unwrap();
             let mut rng = Stream::from_seed(3);
             for application in plan.applications.iter() {
                 let first = plan.first_allocation(application, &mut rng);
-                assert!(first.memory > application.resident(), "{}", application.name());
+                let need = application.full_memory(plan.config().concurrency);
+                assert!(first.memory >= need, "{}", application.name());
                 assert!(plan.slo(application).threshold() > application.isolated_latency());
             }
         }

@@ -25,7 +25,8 @@ pub(crate) enum BenchCommand {
     /// layers of 256 units, 32 sequences of 100 steps. `bench/peers/learn` runs the same work on
     /// JAX and PyTorch.
     Learn(LearnArguments),
-    /// Measure the serverless simulator: requests, a day of functions, agents, and S-RL.
+    /// Measure the simulators: requests, a day of functions, agents, and S-RL on the serverless
+    /// platform, and requests of Deployments.
     Sim(SimArguments),
     /// Measure one function with Poisson arrivals and constant service time that starts a container
     /// for each request without an idle one. `bench/peers/sim` runs the same on SimFaaS.

@@ -26,17 +26,18 @@ use crate::progress::CountView;
 /// Run autoscaling policies in the simulator.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
+    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim deploy --policy hpa+vpa --duration 1h --set deploy.change=load\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
 )]
 pub(crate) struct SimArguments {
-    /// Simulator, the first part of its environments' ids: faas simulates a serverless platform.
+    /// Simulator, the first part of its environments' ids: faas is a serverless platform, deploy a
+    /// Kubernetes cluster with Deployments.
     simulator: String,
     /// Autoscaling policy: hpa, vpa, hpa+vpa, kpa, ensure, ensure-util, aimd, staffing, short-first,
     /// on-demand, none, random, a run directory or a .policy file.
     #[arg(long, value_name = "POLICY")]
     policy: String,
-    /// Load: fluctuating, poisson, diurnal, bursty or spike; short for --set SIMULATOR.load=...
-    /// [default: fluctuating]
+    /// Load: fluctuating, poisson, diurnal, bursty or spike for faas, azure-high, azure-low or poisson
+    /// for deploy; short for --set SIMULATOR.load=... [default: fluctuating, azure-high]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
     /// Requests per minute of functions, in the format of the Azure Functions trace of 2019; plain,

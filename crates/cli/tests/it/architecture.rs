@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 26] = [
+const LAYERS: [(&str, u8); 27] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -27,6 +27,7 @@ const LAYERS: [(&str, u8); 26] = [
     ("homeostat-lab", 4),
     ("homeostat-test-skip", 4),
     ("homeostat-testbed", 4),
+    ("homeostat-trajectories", 4),
     ("homeostat-wire", 4),
     ("homeostat-calibrate", 5),
     ("homeostat-simulate", 5),

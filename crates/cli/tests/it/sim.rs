@@ -72,6 +72,30 @@ fn a_learned_policy_is_played_and_a_foreign_one_is_refused() {
 }
 
 #[test]
+fn a_policy_that_learned_on_deployments_plays_beside_heuristics_on_the_same_requests() {
+    let place = Workplace::new();
+    let settings = "--set deploy.application=json-parse --set deploy.load=poisson";
+    place.done(&format!(
+        "train --preset s-rl --env deploy/service-v1 {settings} --steps 500 --run-dir runs/a -q"
+    ));
+    // What it observes and does is what the operator offers.
+    let shown = place.done("policy show runs/a/policies/agent-0.policy");
+    assert!(shown.contains("serves       sim, replay, operator"), "{shown}");
+    let requests = |policy: &str| {
+        let called = place.call(&format!(
+            "sim deploy --policy {policy} --alone --duration 5m {settings} -q --output json"
+        ));
+        assert_eq!(called.code, Some(0), "{policy}: {}", called.stderr);
+        called.json()["requests"].as_f64().unwrap()
+    };
+    let (learned, heuristic) = (requests("runs/a"), requests("hpa+vpa"));
+    // Some requests are still inside when time is over.
+    assert!((learned / heuristic - 1.0).abs() < 0.05, "{learned} {heuristic}");
+    refused(&place, "sim deploy --policy on-demand", 1, "a Deployment does not scale itself");
+    refused(&place, "sim deploy --policy hpa --load bursty", 2, "azure-high");
+}
+
+#[test]
 fn a_generated_trace_is_played_on_demand() {
     let place = Workplace::new();
     place.done("trace generate --functions 12 --minutes 30 --seed 3 --out day.csv");

@@ -116,7 +116,8 @@ impl Cluster {
                 busy.push((*number, pod.cpu.cores(), limit.min(jobs)));
             }
         }
-        // By demand over weight: whoever reaches its demand first leaves its rest to those behind.
+        // By demand over weight: a pod that has all it demands leaves the rest of its share to those
+        // behind it.
         busy.sort_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)).then(a.0.cmp(&b.0)));
         let mut cores = node.cores;
         let mut weights: f64 = busy.iter().map(|(_, weight, _)| weight).sum();
@@ -132,7 +133,10 @@ impl Cluster {
 
     /// Evicts pods of a node whose memory in use exceeds what it has: the pod furthest above its
     /// request first, as the kubelet does.
-    pub(super) fn evict_if_short(&mut self, node: u32) {
+    pub(super) fn evict_if_short(&mut self, node: Option<u32>) {
+        let Some(node) = node.filter(|_| self.config.memory_limit_over_request > 1.0) else {
+            return; // Limits that fit on the node bound what its pods use.
+        };
         while self.nodes[node as usize].memory_used > self.nodes[node as usize].memory {
             let excess = |pod: &u32| {
                 let pod = &self.pods[*pod as usize];

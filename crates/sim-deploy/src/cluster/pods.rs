@@ -127,6 +127,8 @@ impl Cluster {
         pod.processor.start(self.now, pod.class, self.config.start_cpu, Job::Start);
         self.finishes.set_or_clear(number as usize, pod.processor.next_finish());
         self.after_demand_change(number);
+        // Last, since it may evict this pod.
+        self.evict_if_short(self.pods[number as usize].node);
     }
 
     /// The program's own memory.
@@ -324,7 +326,7 @@ impl Cluster {
         }
         let is_ready = |pod: &&u32| self.pods[**pod as usize].phase == Phase::Ready;
         let mut spare = live.iter().filter(is_ready).count().saturating_sub(wanted - wanted / 4);
-        // Old pods that are not ready serve nobody: they go first.
+        // Old pods that are not ready serve no requests: they go first.
         for pod in self.kept_first(old).into_iter().rev() {
             let is_ready = self.pods[pod as usize].phase == Phase::Ready;
             if is_ready && spare == 0 {

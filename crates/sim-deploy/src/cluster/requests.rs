@@ -114,9 +114,7 @@ impl Cluster {
         pod.processor.start(self.now, pod.class, request.cpu, Job::Request(id));
         self.finishes.set_or_clear(number as usize, pod.processor.next_finish());
         self.after_demand_change(number);
-        if self.config.memory_limit_over_request > 1.0 {
-            self.evict_if_short(node);
-        }
+        self.evict_if_short(Some(node));
     }
 
     /// Shares the cores of a pod's node again, where pods can contend.

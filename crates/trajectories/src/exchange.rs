@@ -1,0 +1,153 @@
+//! Texts: a stream of records that another store can import, and a table for other programs.
+
+use std::io::{BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    End, Error, Filter, Origin, Result, Trajectory, TrajectoryId, TrajectoryStore, Transition,
+};
+
+/// One line of JSON. A trajectory begins with where it comes from, goes on with its transitions, and
+/// ends with its end; an open one has none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Record {
+    /// A trajectory begins.
+    Trajectory(Origin),
+    /// The next transition of the trajectory that began last.
+    Transition(Transition),
+    /// It ends.
+    End {
+        /// How.
+        how: End,
+        /// What was observed after the last transition.
+        observation: Vec<f32>,
+    },
+}
+
+/// Writes trajectories as lines of [`Record`]s and returns the number of transitions.
+pub fn export_records(store: &TrajectoryStore, filter: &Filter, to: &mut dyn Write) -> Result<u64> {
+    let mut count = 0;
+    let mut write = |record: &Record| -> Result<()> {
+        count += u64::from(matches!(record, Record::Transition(_)));
+        serde_json::to_writer(&mut *to, record).map_err(std::io::Error::from)?;
+        Ok(to.write_all(b"\n")?)
+    };
+    for Trajectory { id, end, .. } in store.list(filter)? {
+        write(&Record::Trajectory(store.origin(id)?))?;
+        store.transitions(id, &mut |transition| write(&Record::Transition(transition)))?;
+        if let (Some(how), Some(observation)) = (end, store.last_observation(id)?) {
+            write(&Record::End { how, observation })?;
+        }
+    }
+    Ok(count)
+}
+
+/// Reads lines of [`Record`]s into a store, `batch` transitions in a transaction, and calls
+/// `committed` with the number of transitions that are stored, after each. A line that cannot be read
+/// ends the import; transactions before it stay.
+pub fn import_records(
+    store: &mut TrajectoryStore,
+    from: &mut dyn BufRead,
+    batch: u64,
+    committed: &mut dyn FnMut(u64),
+) -> Result<u64> {
+    let (mut line, mut text) = (0, String::new());
+    let mut open: Option<TrajectoryId> = None;
+    let mut count = 0;
+    loop {
+        let mut writer = store.write()?;
+        let mut fresh = 0;
+        let mut is_at_end = false;
+        while fresh < batch.max(1) {
+            text.clear();
+            if from.read_line(&mut text)? == 0 {
+                is_at_end = true;
+                break;
+            }
+            line += 1;
+            let refused = |reason: String| Error::Line { line, reason };
+            let record: Record =
+                serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+            let begun = open.ok_or_else(|| refused("no trajectory has begun".to_owned()));
+            let stored = match record {
+                Record::Trajectory(origin) => writer.begin(&origin).map(|id| open = Some(id)),
+                Record::Transition(transition) => {
+                    fresh += 1;
+                    writer.append(begun?, &transition)
+                }
+                Record::End { how, observation } => {
+                    open = None;
+                    writer.end(begun?, how, &observation)
+                }
+            };
+            stored.map_err(|error| refused(error.to_string()))?;
+        }
+        writer.commit()?;
+        count += fresh;
+        if fresh > 0 {
+            committed(count);
+        }
+        if is_at_end {
+            return Ok(count);
+        }
+    }
+}
+
+/// Writes trajectories of one schema as a table, a row for each transition, with the names of features
+/// and actions in its header. Returns the number of rows.
+pub fn export_csv(store: &TrajectoryStore, filter: &Filter, to: &mut dyn Write) -> Result<u64> {
+    let trajectories = store.list(filter)?;
+    let Some(first) = trajectories.first() else { return Ok(0) };
+    let schema = store.origin(first.id)?.schema;
+    let mut header: Vec<String> =
+        ["trajectory", "workload", "policy", "step", "at_ms"].map(str::to_owned).into();
+    let history = schema.features.history.max(1);
+    for age in (0..history).rev() {
+        let names = schema.features.features.iter().map(|feature| &feature.name);
+        // Of a history, the latest observation comes last and has the plain names.
+        header.extend(
+            names.map(|name| if age == 0 { name.clone() } else { format!("{name}[-{age}]") }),
+        );
+    }
+    header.extend(schema.action.parts.iter().map(|part| format!("action {}", part.name)));
+    header.extend(["reward", "probability"].map(str::to_owned));
+    write_row(to, &header)?;
+    let mut count = 0;
+    for one in &trajectories {
+        let other = store.origin(one.id)?.schema;
+        if other != schema {
+            let name = |schema: &homeostat_core::ControlSchema| {
+                format!("{} with {}", schema.features.id, schema.action.id)
+            };
+            return Err(Error::SeveralSchemas { first: name(&schema), second: name(&other) });
+        }
+        let mut step = 0;
+        store.transitions(one.id, &mut |transition| {
+            let mut row = vec![
+                one.id.to_string(),
+                one.workload.clone(),
+                one.policy.clone(),
+                step.to_string(),
+                transition.at_ms.to_string(),
+            ];
+            row.extend(transition.observation.iter().chain(&transition.action).map(f32::to_string));
+            row.push(transition.reward.to_string());
+            row.push(transition.probability.map_or_else(String::new, |value| value.to_string()));
+            step += 1;
+            count += 1;
+            write_row(to, &row)
+        })?;
+    }
+    Ok(count)
+}
+
+fn write_row(to: &mut dyn Write, cells: &[String]) -> Result<()> {
+    let quoted = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    let line = cells.iter().map(quoted).collect::<Vec<_>>().join(",");
+    Ok(writeln!(to, "{line}")?)
+}
