@@ -114,6 +114,12 @@ fn simulation_command(facts: &SimulationFacts, path: &Path) -> String {
     for (flag, file) in facts.trace.iter().flat_map(TraceFiles::flags) {
         let _ = write!(command, " {flag} {}", quoted(&file.display().to_string()));
     }
+    if let Some(nodes) = facts.nodes {
+        let _ = write!(command, " --nodes {nodes}");
+    }
+    if let Some(slo) = facts.slo_over_mean {
+        let _ = write!(command, " --slo {slo}");
+    }
     let config = path.join("config.toml").display().to_string();
     command + " --config " + &quoted(&config)
 }

@@ -148,6 +148,8 @@ impl PlatformConfig {
 pub enum Scaling {
     /// A controller, through [`crate::Platform::apply`].
     Managed,
+    /// A controller; and a request that finds no container at all starts one, as Knative's activator does.
+    ManagedFromZero,
     /// The platform: a request that finds no free container starts one, and an idle one is
     /// removed after a while.
     OnDemand {

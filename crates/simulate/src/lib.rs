@@ -20,7 +20,7 @@ pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
 pub use plant_dynamics::{PlantCard, PlantDynamics};
 pub use run::{FinishedSimulation, SimulationFacts, run_simulation};
 pub use single_target::{SingleTarget, SingleTargetSystem};
-pub use trace::{TraceFiles, TraceScenario, TracedPlatform};
+pub use trace::{SLO_OVER_MEAN, TraceFiles, TraceScenario, TracedPlatform};
 pub use trace_file::read_trace;
 pub use trace_report::{
     GeneratedTrace, TableSummary, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,

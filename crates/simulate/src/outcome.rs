@@ -23,6 +23,16 @@ pub struct SimulationOutcome {
     pub functions: Vec<FunctionOutcome>,
 }
 
+impl SimulationOutcome {
+    /// Functions that had requests and never a container.
+    pub fn functions_without_room(&self) -> usize {
+        let is_without = |function: &&FunctionOutcome| {
+            function.figures.requests > 0 && function.figures.container_s == 0.0
+        };
+        self.functions.iter().filter(is_without).count()
+    }
+}
+
 /// One function of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionOutcome {

@@ -39,6 +39,12 @@ pub struct SimulationFacts {
     pub scenario: String,
     /// Files of the trace, if there was one.
     pub trace: Option<TraceFiles>,
+    /// Nodes of the cluster that a trace was played on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+    /// The SLO of each function of a trace over its mean run time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo_over_mean: Option<f64>,
     /// The name of the load.
     pub load: String,
     /// Functions.
@@ -132,6 +138,8 @@ impl FinishedSimulation {
             policy: String::new(),
             scenario: String::new(),
             trace: None,
+            nodes: None,
+            slo_over_mean: None,
             load: String::new(),
             functions: 0,
             mean_load: None,
@@ -185,6 +193,8 @@ impl Simulation {
             policy: self.controllers.name().to_owned(),
             scenario: scenario.to_owned(),
             trace,
+            nodes: None,
+            slo_over_mean: None,
             load: self.system.load(),
             functions: self.system.targets(),
             mean_load: self.system.mean_load().filter(|_| is_known),

@@ -13,7 +13,7 @@ use homeostat_load::trace::{FunctionKey, TraceReader};
 use homeostat_load::traffic::TrafficModel;
 use homeostat_sim_faas::{
     Category, ConfiguredFaas, FaasPlan, FaasPlant, FunctionProfile, FunctionSetup, KEEP_ALIVE,
-    SIMULATOR, Scaling, Source, Tenants,
+    SIMULATOR, Source, Tenants,
 };
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,8 @@ impl TraceFiles {
 #[derive(Debug, Clone)]
 pub struct TraceScenario {
     functions: Arc<[TracedFunction]>,
+    /// The SLO of each function over its mean run time.
+    slo_over_mean: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -62,9 +64,15 @@ struct TracedFunction {
 /// The platform behind the trace ended functions after ten minutes.
 const LONGEST_RUN: SimDuration = SimDuration::from_secs(600);
 
-/// A function of a trace violates its SLO where it answers this many times slower than its mean:
-/// traces have no objectives.
-const OBJECTIVE_OVER_MEAN: f64 = 5.0;
+/// Traces have no objectives: a request violates the SLO where it takes this many times the mean run time
+/// of its function.
+pub const SLO_OVER_MEAN: f64 = 5.0;
+
+/// The part of a cluster that the busiest minute of a trace may fill.
+const MAX_FILL: f64 = 0.7;
+
+/// Nodes of a cluster at most.
+const MAX_NODES: usize = 100_000;
 
 impl TraceScenario {
     /// Requests per minute from a file in the format of 2019. Run times and memory come from
@@ -144,7 +152,35 @@ impl TraceScenario {
                 memory: traffic.memory,
             }
         });
-        Self { functions: functions.collect() }
+        Self { functions: functions.collect(), slo_over_mean: SLO_OVER_MEAN }
+    }
+
+    /// The same trace with another SLO: this many times the mean run time of each function.
+    pub fn with_slo_over_mean(self, slo_over_mean: f64) -> Self {
+        Self { slo_over_mean, ..self }
+    }
+
+    /// Nodes like those of `plan` that the busiest minute fills to at most 70 %: with its CPU demand, and
+    /// with the memory of its containers, at least one for each function.
+    pub fn fitting_nodes(&self, plan: &FaasPlan) -> usize {
+        let node = plan.platform().nodes[0];
+        let most = f64::from(plan.bounds().replicas.high());
+        let minutes = self.functions.iter().map(|function| function.counts.len()).max();
+        let (mut cores, mut memory) = (0.0f64, 0.0f64);
+        for minute in 0..minutes.unwrap_or(0) {
+            let (mut busy, mut set_aside) = (0.0, 0.0);
+            for function in self.functions.iter() {
+                let requests = function.counts.get(minute).copied().unwrap_or(0);
+                let concurrency = f64::from(requests) * function.duration.seconds() / 60.0;
+                let containers = concurrency.ceil().clamp(1.0, most);
+                let size = plan.bounds().memory.clamp(function.memory).bytes() as f64;
+                busy += concurrency.min(most);
+                set_aside += containers * size;
+            }
+            (cores, memory) = (cores.max(busy), memory.max(set_aside));
+        }
+        let fullest = (cores / node.cores).max(memory / node.memory.bytes() as f64);
+        ((fullest / MAX_FILL).ceil() as usize).clamp(1, MAX_NODES)
     }
 
     /// Number of functions.
@@ -178,7 +214,7 @@ impl TraceScenario {
         let function = &self.functions[number];
         let rng = seeds.stream(&format!("arrivals/{number}"));
         let threshold =
-            SimDuration::from_seconds(function.duration.seconds() * OBJECTIVE_OVER_MEAN)?;
+            SimDuration::from_seconds(function.duration.seconds() * self.slo_over_mean)?;
         let memory = plan.bounds().memory.clamp(function.memory);
         Ok(FunctionSetup {
             profile: FunctionProfile {
@@ -198,7 +234,7 @@ impl TraceScenario {
             slo: Slo::try_new(Fraction::from_percent(99), threshold)?,
             isolated_latency: function.duration,
             allocation: Allocation { replicas: 1, cpu: Millicores::new(1000), memory },
-            scaling: Scaling::Managed,
+            scaling: plan.scaling(),
             arrivals: Some(Source::Trace(TraceArrivals::new(function.counts.clone(), rng))),
         })
     }
@@ -217,8 +253,8 @@ impl TracedPlatform {
         Self { plan, trace }
     }
 
-    /// The trace's functions on the platform of a run.
-    pub fn of_run(config: &RunConfig, trace: TraceScenario) -> Result<Self> {
+    /// The trace's functions on nodes like those of a run: on this many, or as many as the trace needs.
+    pub fn of_run(config: &RunConfig, trace: TraceScenario, nodes: Option<usize>) -> Result<Self> {
         let prefix = config.env.split_once('/').map_or("", |(prefix, _)| prefix);
         let faas = config.env_factory.simulator::<ConfiguredFaas>();
         let faas = faas.filter(|_| prefix == SIMULATOR.prefix());
@@ -231,7 +267,29 @@ impl TracedPlatform {
                 SIMULATOR.prefix()
             ),
         })?;
-        Ok(Self::new(faas.plan()?.clone(), trace))
+        let plan = faas.plan()?;
+        let nodes = nodes.unwrap_or_else(|| trace.fitting_nodes(plan));
+        if !(1..=MAX_NODES).contains(&nodes) {
+            return Err(Error::OutOfRange {
+                key: "nodes".to_owned(),
+                value: nodes.to_string(),
+                source_text: "flag --nodes".to_owned(),
+                expected: format!("it must lie from 1 to {MAX_NODES}"),
+            });
+        }
+        Ok(Self::new(plan.clone().with_nodes(nodes)?, trace))
+    }
+
+    /// The number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.plan.platform().nodes.len()
+    }
+
+    /// The cluster in words.
+    pub fn cluster(&self) -> String {
+        let node = self.plan.platform().nodes[0];
+        let nodes = if self.nodes() == 1 { "node" } else { "nodes" };
+        format!("{} {nodes} of {} cores and {}", self.nodes(), node.cores, node.memory)
     }
 }
 

@@ -12,8 +12,8 @@ use homeostat_lab::{
 };
 use homeostat_rl::Sampling;
 use homeostat_simulate::{
-    Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceFiles,
-    TraceScenario, TracedPlatform, run_simulation,
+    Controllers, FinishedSimulation, SLO_OVER_MEAN, Scenario, Simulation, SimulationFacts,
+    SimulationOutcome, TraceFiles, TraceScenario, TracedPlatform, run_simulation,
 };
 use serde_json::{Value, json};
 
@@ -49,6 +49,12 @@ pub(crate) struct SimArguments {
     /// Memory of the trace's functions [default: drawn from a model of the Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
     memory: Option<PathBuf>,
+    /// Nodes of the cluster that a trace is played on [default: as many as its busiest minute fills to 70 %]
+    #[arg(long, requires = "trace", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: Option<u32>,
+    /// SLO of each function of a trace, as a multiple of its mean run time
+    #[arg(long, value_name = "FACTOR", requires = "trace", value_parser = slo_factor, default_value_t = SLO_OVER_MEAN)]
+    slo: f64,
     /// Simulated time: seconds, or a number with a unit, such as 90s, 20m or 2h.
     #[arg(long, value_parser = duration, default_value = "500s")]
     duration: SimDuration,
@@ -147,6 +153,8 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
     let game = Game {
         policy: &arguments.policy,
         files,
+        nodes: arguments.nodes.map(|nodes| nodes as usize),
+        slo_over_mean: arguments.slo,
         alone: arguments.alone,
         duration: arguments.duration,
         seeds: arguments.seeds.0.clone(),
@@ -167,6 +175,8 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
     let game = Game {
         policy: &arguments.policy,
         files: facts.trace.clone(),
+        nodes: facts.nodes,
+        slo_over_mean: facts.slo_over_mean.unwrap_or(SLO_OVER_MEAN),
         alone: facts.scenario == "alone",
         duration: SimDuration::from_seconds(facts.duration_s).map_err(Error::from)?,
         seeds: facts.seeds.clone(),
@@ -188,6 +198,8 @@ fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
 struct Game<'a> {
     policy: &'a str,
     files: Option<TraceFiles>,
+    nodes: Option<usize>,
+    slo_over_mean: f64,
     alone: bool,
     duration: SimDuration,
     seeds: Vec<u64>,
@@ -199,15 +211,24 @@ impl Game<'_> {
         let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
         let controllers = Controllers::parse(self.policy, sampling)?;
         let scenario = if self.alone { Scenario::Alone } else { Scenario::Together };
-        let system: Arc<dyn PlantSource> = match &self.files {
+        let traced = match &self.files {
             Some(files) => {
                 let trace = TraceScenario::read(files, &mut |_| {})?;
-                Arc::new(TracedPlatform::of_run(&config, trace)?)
+                let trace = trace.with_slo_over_mean(self.slo_over_mean);
+                Some(Arc::new(TracedPlatform::of_run(&config, trace, self.nodes)?))
             }
+            None => None,
+        };
+        let system: Arc<dyn PlantSource> = match &traced {
+            Some(traced) => Arc::clone(traced) as Arc<dyn PlantSource>,
             None => config.env_factory.plants(prefix_of(&config.env))?,
         };
         let simulation = Simulation { system, scenario, controllers, duration: self.duration };
-        let facts = simulation.facts(self.files.clone(), self.seeds.clone());
+        let facts = SimulationFacts {
+            nodes: traced.as_ref().map(|traced| traced.nodes()),
+            slo_over_mean: traced.is_some().then_some(self.slo_over_mean),
+            ..simulation.facts(self.files.clone(), self.seeds.clone())
+        };
         let name = format!("sim-{}", facts.policy);
         let path = play
             .run_dir
@@ -228,6 +249,9 @@ impl Game<'_> {
                 simulation.played(),
                 path.display()
             );
+            if let Some(traced) = &traced {
+                say!("cluster: {}", traced.cluster());
+            }
         }
         play_watched(&simulation, &facts, &config, &path, play.quiet)
     }
@@ -284,7 +308,27 @@ fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<
         anyhow::ensure!(thresholds.is_empty(), "{what}: --fail-if has nothing to check");
         say!("warning: {what}");
     }
+    let without_room = functions_without_room(run);
+    if without_room > 0 {
+        say!(
+            "warning: {without_room} of {} functions had requests and never a container: the nodes have no \
+             room for them{}",
+            run.facts.functions,
+            run.facts.nodes.map_or(String::new(), |nodes| format!("; there are --nodes {nodes}"))
+        );
+    }
     crossed(thresholds, &with_former_percentages(summary_record(run), &FORMER))
+}
+
+/// The most of any seed.
+fn functions_without_room(run: &FinishedSimulation) -> usize {
+    run.outcomes.iter().map(SimulationOutcome::functions_without_room).max().unwrap_or(0)
+}
+
+/// An SLO over the mean run time of a function.
+fn slo_factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|factor| (1.0..=1000.0).contains(factor));
+    factor.ok_or_else(|| format!("`{text}` is not a number from 1 to 1000"))
 }
 
 /// Means over seeds, with the interval of the SLO violations.
@@ -310,6 +354,7 @@ pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
         "memory_gib_s": mean(&|outcome| outcome.total.memory_gib_s),
         "cold_starts": mean(&|outcome| outcome.total.cold_starts as f64),
         "ungranted": run.outcomes.iter().map(|outcome| outcome.ungranted).sum::<u64>(),
+        "functions_without_room": functions_without_room(run),
         "refused": run.outcomes.iter().map(|outcome| outcome.refused).sum::<u64>(),
         "run": run.path.display().to_string(),
     })

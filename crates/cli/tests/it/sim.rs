@@ -87,6 +87,47 @@ fn a_generated_trace_is_played_on_demand() {
 }
 
 #[test]
+fn the_cluster_fits_the_trace_and_functions_without_room_are_counted() {
+    let place = Workplace::new();
+    place.done("trace generate --functions 600 --minutes 5 --seed 3 --out day.csv");
+    let call = "sim faas --policy none --trace day.csv --duration 5m --output json";
+    let fitting = place.call(call);
+    assert_eq!(fitting.code, Some(0), "{}", fitting.stderr);
+    assert!(fitting.stderr.contains("nodes of 6 cores and 32Gi"), "{}", fitting.stderr);
+    assert_eq!(fitting.json()["functions_without_room"], 0, "{}", fitting.stdout);
+    let small = place.call(&format!("{call} --nodes 1 --slo 3"));
+    assert!(small.stderr.contains("cluster: 1 node of 6 cores"), "{}", small.stderr);
+    assert!(small.stderr.contains("warning: "), "{}", small.stderr);
+    assert!(small.json()["functions_without_room"].as_u64().unwrap() > 0, "{}", small.stdout);
+    // The SLO is a multiple of the mean run time.
+    let slo = |run: &str| {
+        let text = String::from_utf8(place.read(&format!("runs/{run}/windows.jsonl"))).unwrap();
+        let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        first["slo_ms"].as_f64().unwrap()
+    };
+    assert!((slo("sim-none") / slo("sim-none-2") - 5.0 / 3.0).abs() < 1e-3);
+    // Played again on the same cluster.
+    let again = place.call("replay runs/sim-none-2 --policy kpa");
+    assert!(again.stderr.contains("cluster: 1 node of 6 cores"), "{}", again.stderr);
+    refused(&place, &format!("{call} --slo 0.5"), 2, "is not a number from 1 to 1000");
+    refused(&place, "sim faas --policy none --nodes 3", 2, "--trace");
+}
+
+#[test]
+fn kpa_scales_to_zero_and_the_next_request_starts_a_container() {
+    let place = Workplace::new();
+    let counts = ["3", "0", "0", "0", "3", "0"].join(",");
+    place.write("day.csv", format!("HashOwner,HashApp,HashFunction,1,2,3,4,5,6\no,a,f,{counts}\n"));
+    let call = "sim faas --policy kpa --trace day.csv --duration 6m -q --output json";
+    let kept = place.call(call).json();
+    let to_zero = place.call(&format!("{call} --set faas.scale_to_zero=true")).json();
+    assert_eq!((&kept["requests"], &to_zero["requests"]), (&6.0.into(), &6.0.into()));
+    let seconds = |figures: &serde_json::Value| figures["container_s"].as_f64().unwrap();
+    assert!(seconds(&to_zero) < 0.8 * seconds(&kept), "{to_zero} {kept}");
+    assert!(to_zero["cold_starts"].as_f64() > kept["cold_starts"].as_f64(), "{to_zero}");
+}
+
+#[test]
 fn the_memory_of_a_trace_is_that_of_its_applications_and_is_replayed() {
     let place = Workplace::new();
     let minutes: Vec<String> = (1..=3).map(|minute| minute.to_string()).collect();

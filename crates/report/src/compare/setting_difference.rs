@@ -41,6 +41,12 @@ impl SettingDifference {
             ] {
                 settings.insert(key.to_owned(), value);
             }
+            if let Some(nodes) = facts.nodes {
+                settings.insert("nodes".to_owned(), nodes.to_string());
+            }
+            if let Some(slo) = facts.slo_over_mean {
+                settings.insert("slo_over_mean".to_owned(), slo.to_string());
+            }
             settings
         };
         Self::between(&runs.iter().map(of_run).collect::<Vec<_>>())

@@ -20,6 +20,8 @@ fn simulation(policy: &str, ratios: &[(u64, f64)]) -> FinishedSimulation {
             policy: policy.to_owned(),
             scenario: "together".to_owned(),
             trace: None,
+            nodes: None,
+            slo_over_mean: None,
             load: "poisson".to_owned(),
             functions: 1,
             mean_load: None,

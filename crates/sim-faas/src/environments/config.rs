@@ -9,7 +9,7 @@ use homeostat_load::LoadShape;
 use serde::{Deserialize, Serialize};
 
 use super::chain_plan::{PlannedChain, default_chains, graphs};
-use crate::config::{NodeConfig, PlatformConfig};
+use crate::config::{NodeConfig, PlatformConfig, Scaling};
 use crate::contention::Contention;
 use crate::objective::{Objective, RELAXATION};
 use crate::profile::{Category, FunctionProfile};
@@ -61,6 +61,8 @@ pub struct FaasConfig {
     pub strain_data: [f64; 2],
     /// Containers of a function at most.
     pub most_containers: u32,
+    /// Whether a policy may remove the last container of a function. The next request starts one.
+    pub scale_to_zero: bool,
     /// Memory limit of a container at most, in MiB.
     pub most_memory_mib: u64,
     /// A waiting request is given up after this many seconds.
@@ -123,6 +125,7 @@ impl Default for FaasConfig {
             strain_io: numbers(Category::Io),
             strain_data: numbers(Category::Data),
             most_containers: 12,
+            scale_to_zero: false,
             most_memory_mib: 1024,
             timeout_s: 20.0,
             telemetry_delay_s: 1.0,
@@ -214,7 +217,7 @@ impl FaasConfig {
     /// What a function may be given.
     pub(super) fn allocation_bounds(&self) -> Result<AllocationBounds> {
         let memory = Bounds::try_new(MIN_MEMORY, Bytes::from_mib(self.most_memory_mib))?;
-        let replicas = Bounds::try_new(1, self.most_containers)?;
+        let replicas = Bounds::try_new(u32::from(!self.scale_to_zero), self.most_containers)?;
         Ok(AllocationBounds::with_dissertation_cpu(replicas, memory))
     }
 
@@ -370,6 +373,19 @@ impl FaasPlan {
     /// The functions with their objectives, in the order of the catalogue.
     pub fn functions(&self) -> impl Iterator<Item = (&FunctionProfile, Objective)> {
         self.profiles.iter().zip(self.objectives.iter().copied())
+    }
+
+    /// The same settings on this many nodes.
+    pub fn with_nodes(mut self, nodes: usize) -> Result<Self> {
+        let node = self.platform.nodes[0];
+        self.platform.nodes = vec![node; nodes];
+        self.platform.validate()?;
+        Ok(self)
+    }
+
+    /// What decides the number of containers of a function that has a controller.
+    pub fn scaling(&self) -> Scaling {
+        if self.config.scale_to_zero { Scaling::ManagedFromZero } else { Scaling::Managed }
     }
 
     /// What allocations are allowed.

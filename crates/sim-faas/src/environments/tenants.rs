@@ -10,7 +10,7 @@ use homeostat_load::Arrivals;
 use super::chained::ChainInView;
 use super::config::FaasPlan;
 use crate::Result;
-use crate::config::{FunctionSetup, Scaling, Source};
+use crate::config::{FunctionSetup, Source};
 use crate::platform::{FunctionId, Platform, Window};
 
 /// One function under control.
@@ -128,7 +128,7 @@ impl Tenants {
             slo: objective.slo,
             isolated_latency: objective.isolated_latency,
             allocation,
-            scaling: Scaling::Managed,
+            scaling: self.plan.scaling(),
             // The requests of stages are those of their chains.
             arrivals: self.plan.chains.is_empty().then_some(Source::Shape(arrivals)),
         }

@@ -49,13 +49,18 @@ impl Platform {
     }
 
     /// A platform that scales by itself starts a container for each request that waits and
-    /// has none on its way.
+    /// has none on its way; one that may scale to zero, the first container.
     fn start_on_demand(&mut self, number: usize) {
         let function = &self.functions[number];
-        let Scaling::OnDemand { most, .. } = function.scaling else { return };
-        let on_their_way = self.on_their_way(number);
-        let is_short = function.waiting.len() > on_their_way;
-        if is_short && (function.containers.len() as u32) < most {
+        let may_start = match function.scaling {
+            Scaling::Managed => return,
+            Scaling::ManagedFromZero => function.wanted.replicas == 0,
+            Scaling::OnDemand { most, .. } => {
+                let is_short = function.waiting.len() > self.on_their_way(number);
+                is_short && (function.containers.len() as u32) < most
+            }
+        };
+        if may_start {
             let wanted = function.containers.len() as u32 + 1;
             self.functions[number].wanted.replicas = wanted;
             self.match_wanted(number);
