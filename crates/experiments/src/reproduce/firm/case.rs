@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use homeostat_firm::{
     DeviationConfig, Evidence, Ranked, Resource, SpanProfile, WindowSummary, deviation,
-    estimate_onset, exclusive_excess, median, rank,
+    estimate_onset, exclusive_excess, median, rank, rank_by_spans,
 };
 use serde::Serialize;
 
@@ -23,12 +23,20 @@ pub(super) struct Case {
 #[derive(Default)]
 pub(super) struct Signals {
     pub(super) metrics: Vec<Metric>,
-    /// Reference and window.
-    pub(super) spans: Option<(Arc<SpanProfile>, SpanProfile)>,
+    pub(super) spans: Option<Spans>,
     pub(super) excess: Option<Excess>,
     /// All metrics have one time axis whose reference ends where the window begins, so that the
     /// onset can be searched.
     pub(super) is_contiguous: bool,
+}
+
+/// Spans of a fault, and what they are compared with.
+pub(super) struct Spans {
+    /// A period without faults.
+    pub(super) fault_free: Arc<SpanProfile>,
+    /// The same period, and what came before the fault.
+    pub(super) reference: SpanProfile,
+    pub(super) window: SpanProfile,
 }
 
 /// One metric of one component.
@@ -55,6 +63,32 @@ pub(super) enum Direction {
     Rise,
     /// Above or below.
     Either,
+}
+
+/// How spans are used. One system alone has spans, so that no other can choose this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Design {
+    pub(super) sources: Sources,
+    /// Whether spans shortly before the fault belong to the reference.
+    pub(super) is_reference_recent: bool,
+    /// Spans that an operation needs.
+    pub(super) min_samples: usize,
+}
+
+/// What orders the components of a system that has spans and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sources {
+    /// Spans; metrics name the resource.
+    Spans,
+    /// The strongest of spans and metrics.
+    Strongest,
+    Metrics,
+}
+
+impl Design {
+    /// The design whose figures are reported.
+    pub(super) const USED: Self =
+        Self { sources: Sources::Spans, is_reference_recent: true, min_samples: 1 };
 }
 
 /// Everything that is chosen on other systems.
@@ -90,16 +124,22 @@ impl Settings {
 
 impl Case {
     /// Components, the most suspicious first.
-    pub(super) fn localise(&self, settings: &Settings) -> Vec<Ranked> {
+    pub(super) fn localise(&self, settings: &Settings, design: &Design) -> Vec<Ranked> {
         let signals = &self.signals;
         if let Some(excess) = &signals.excess {
             return excess.ranking(settings);
         }
-        let mut evidence = signals.metric_evidence(settings);
-        if let Some((reference, window)) = &signals.spans {
-            evidence.extend(reference.evidence(window, &settings.deviation));
+        let metrics = signals.metric_evidence(settings);
+        let Some(spans) = &signals.spans else { return rank(metrics) };
+        let reference =
+            if design.is_reference_recent { &spans.reference } else { &spans.fault_free };
+        let noise_floor = settings.deviation.noise_floor;
+        let spans = || reference.evidence(&spans.window, noise_floor, design.min_samples);
+        match design.sources {
+            Sources::Spans => rank_by_spans(spans(), metrics),
+            Sources::Strongest => rank(spans().into_iter().chain(metrics)),
+            Sources::Metrics => rank(metrics),
         }
-        rank(evidence)
     }
 }
 
@@ -175,7 +215,7 @@ mod tests {
     fn a_late_detection_does_not_hide_the_culprit() {
         for onset in [200, 140] {
             for settings in Settings::candidates() {
-                let ranking = case(onset).localise(&settings);
+                let ranking = case(onset).localise(&settings, &Design::USED);
                 assert_eq!(ranking[0].component, "orders", "{settings:?}");
                 assert_eq!(ranking[0].resource, Some(Resource::Cpu));
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use homeostat_firm::{Ranked, Resource};
 use rayon::prelude::*;
 
-use super::case::{Case, Settings};
+use super::case::{Case, Design, Settings};
 
 /// The cases of one data set. Sets of one system are left out together.
 pub(super) struct DataSet {
@@ -17,44 +17,51 @@ pub(super) struct DataSet {
 /// What came out on one data set, over its cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Accuracy {
-    /// Shares of cases whose culprit is among the first 1, 2, ... 5.
-    pub(super) top: [f64; 5],
+    pub(super) cases: usize,
+    /// Cases whose culprit is among the first 1, 2, ... 5.
+    pub(super) found: [usize; 5],
     /// Share, of the faults of resources, where culprit and resource are both first.
     pub(super) resource_top1: Option<f64>,
     pub(super) ms_per_case: f64,
 }
 
 impl Accuracy {
-    /// The mean of the first five.
+    /// Share of cases whose culprit is among the first `k`, of one to five.
+    pub(super) fn top(&self, k: usize) -> f64 {
+        self.found[k - 1] as f64 / self.cases as f64
+    }
+
+    /// The mean of the five shares.
     pub(super) fn avg5(&self) -> f64 {
-        self.top.iter().sum::<f64>() / self.top.len() as f64
+        self.found.iter().sum::<usize>() as f64 / (self.found.len() * self.cases) as f64
     }
 }
 
 impl DataSet {
-    /// Localises every case with these settings.
-    pub(super) fn judge(&self, settings: &Settings) -> Accuracy {
+    /// Localises every case with these settings. There is at least one case: readers see to it.
+    pub(super) fn judge(&self, settings: &Settings, design: &Design) -> Accuracy {
         let started = Instant::now();
         let rankings: Vec<Vec<Ranked>> =
-            self.cases.iter().map(|case| case.localise(settings)).collect();
+            self.cases.iter().map(|case| case.localise(settings, design)).collect();
         let preparation_s: f64 = self.cases.iter().map(|case| case.preparation_s).sum();
         let seconds = started.elapsed().as_secs_f64() + preparation_s;
-        let count = self.cases.len().max(1) as f64;
-        let mut top = [0.0; 5];
-        let (mut resources, mut right) = (0.0, 0.0);
+        let cases = self.cases.len();
+        let mut found = [0; 5];
+        let (mut resources, mut right) = (0, 0);
         for (case, ranking) in self.cases.iter().zip(&rankings) {
             let place = place(&case.culprit, ranking);
-            for (k, share) in top.iter_mut().enumerate() {
-                *share += f64::from(u8::from(place <= k)) / count;
+            for (k, found) in found.iter_mut().enumerate() {
+                *found += usize::from(place <= k);
             }
             if case.resource.is_some() {
-                resources += 1.0;
-                let found: Option<Resource> = ranking.first().and_then(|first| first.resource);
-                right += f64::from(u8::from(place == 0 && found == case.resource));
+                resources += 1;
+                let named: Option<Resource> = ranking.first().and_then(|first| first.resource);
+                right += usize::from(place == 0 && named == case.resource);
             }
         }
-        let resource_top1 = (resources > 0.0).then(|| right / resources);
-        Accuracy { top, resource_top1, ms_per_case: 1e3 * seconds / count }
+        let resource_top1 = (resources > 0).then(|| right as f64 / resources as f64);
+        let ms_per_case = 1e3 * seconds / cases as f64;
+        Accuracy { cases, found, resource_top1, ms_per_case }
     }
 }
 
@@ -73,7 +80,7 @@ pub(super) fn choose(sets: &[DataSet]) -> Vec<Settings> {
     let candidates = Settings::candidates();
     let scores: Vec<Vec<f64>> = candidates
         .par_iter()
-        .map(|settings| sets.iter().map(|set| set.judge(settings).avg5()).collect())
+        .map(|settings| sets.iter().map(|set| set.judge(settings, &Design::USED).avg5()).collect())
         .collect();
     let best_without = |system: &str| {
         let mean = |scores: &Vec<f64>| {

@@ -11,12 +11,15 @@ use homeostat_lab::{Error, Result, read_archive};
 use homeostat_spans::{NewSpan, SpanKind, SpanLimits, SpanStore, TimeRange};
 use serde::Deserialize;
 
-use super::case::{Case, Metric, Signals};
+use super::case::{Case, Metric, Signals, Spans};
+use super::number::sample;
 
 /// How long after an injection its fault is taken to last.
 const FAULT_S: i64 = 180;
 /// The load of the system is back to normal this long after a fault.
 const RECOVERY_S: i64 = 60;
+/// Spans that started this long before a fault belong to its reference.
+const REFERENCE_S: i64 = 3600;
 /// Minutes of metrics in a reference, and the fewest that make one.
 const REFERENCE_SAMPLES: usize = 60;
 const MIN_REFERENCE_SAMPLES: usize = 5;
@@ -124,8 +127,7 @@ impl Day {
     }
 
     fn read_metrics(&mut self, text: &str) -> Result<(), String> {
-        let mut lines = text.lines();
-        let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let names: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
         let place = |wanted: &str| {
             let found = names.iter().position(|name| *name == wanted);
             found.ok_or_else(|| format!("there is no column {wanted}"))
@@ -133,13 +135,19 @@ impl Day {
         let (time, pod) = (place("TimeStamp")?, place("PodName")?);
         for (index, (name, _)) in METRICS.iter().enumerate() {
             let column = place(name)?;
-            for line in text.lines().skip(1) {
+            for (number, line) in text.lines().enumerate().skip(1) {
+                let number = number + 1;
                 let fields: Vec<&str> = line.split(',').collect();
-                let (Some(time), Some(pod)) = (fields.get(time), fields.get(pod)) else { continue };
-                let Ok(time) = time.parse() else { continue };
-                let value = fields.get(column).and_then(|field| field.parse().ok());
-                let samples = self.metrics.entry(((*pod).to_owned(), index)).or_default();
-                samples.push((time, value.unwrap_or(f64::NAN)));
+                let field = |column: usize| {
+                    let missing = || format!("line {number} has no {}", names[column]);
+                    fields.get(column).copied().ok_or_else(missing)
+                };
+                let second = field(time)?;
+                let second = second
+                    .parse()
+                    .map_err(|_| format!("line {number}: `{second:.40}` is not a time"))?;
+                let samples = self.metrics.entry((field(pod)?.to_owned(), index)).or_default();
+                samples.push((second, sample(field(column)?, number)?));
             }
         }
         Ok(())
@@ -151,14 +159,18 @@ impl Day {
     }
 
     fn case(&self, time: i64, fault: &Fault, fault_free: &Arc<SpanProfile>) -> Case {
-        let starts_in = |spans: &[RawSpan], from: i64, to: i64| {
+        let start_s = |spans: &[RawSpan]| {
             let start = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
-            let start = (start / 1_000_000_000) as i64;
-            (from..to).contains(&start)
+            (start / 1_000_000_000) as i64
         };
-        let traces =
-            |from, to| self.traces.iter().filter(move |(_, spans)| starts_in(spans, from, to));
+        let traces = |from: i64, to: i64| {
+            self.traces.iter().filter(move |(_, spans)| (from..to).contains(&start_s(spans)))
+        };
         let (window, preparation_s) = profile(traces(time, time + FAULT_S));
+        let before = traces(time - REFERENCE_S, time);
+        let (mut reference, _) =
+            profile(before.filter(|(_, spans)| !self.is_disturbed(start_s(spans), time)));
+        reference.extend(fault_free);
         let resource = match fault.inject_type.as_str() {
             "cpu_contention" | "cpu_consumed" => Some(Resource::Cpu),
             "network_delay" => Some(Resource::Network),
@@ -166,21 +178,23 @@ impl Day {
         };
         let signals = Signals {
             metrics: self.metrics_around(time),
-            spans: Some((Arc::clone(fault_free), window)),
+            spans: Some(Spans { fault_free: Arc::clone(fault_free), reference, window }),
             ..Signals::default()
         };
         Case { culprit: fault.inject_pod.clone(), resource, signals, preparation_s }
     }
 
+    /// Whether a fault earlier than `time` is felt at this second.
+    fn is_disturbed(&self, second: i64, time: i64) -> bool {
+        let mut earlier = self.faults.iter().map(|(fault, _)| *fault).filter(|fault| *fault < time);
+        earlier.any(|fault| (fault..fault + FAULT_S + RECOVERY_S).contains(&second))
+    }
+
     /// Metrics of the fault, and of the hour before it without the minutes of earlier faults.
     fn metrics_around(&self, time: i64) -> Vec<Metric> {
-        let is_disturbed = |sample: i64| {
-            let earlier = self.faults.iter().map(|(fault, _)| *fault).filter(|fault| *fault < time);
-            earlier.into_iter().any(|fault| (fault..fault + FAULT_S + RECOVERY_S).contains(&sample))
-        };
         let mut metrics = Vec::new();
         for ((pod, index), samples) in &self.metrics {
-            let calm = samples.iter().filter(|(at, _)| *at < time && !is_disturbed(*at));
+            let calm = samples.iter().filter(|(at, _)| *at < time && !self.is_disturbed(*at, time));
             let mut reference: Vec<f64> = calm.map(|(_, value)| *value).collect();
             if reference.len() < MIN_REFERENCE_SAMPLES {
                 continue;
@@ -223,4 +237,94 @@ fn profile<'a>(traces: impl Iterator<Item = (&'a u128, &'a Vec<RawSpan>)>) -> (S
     }
     let (profile, _) = SpanProfile::of(&mut store);
     (profile, started.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{Design, Settings};
+    use super::super::tests::{place, refused};
+    use super::*;
+
+    const ARCHIVE: &str = "nezha_rca/trainticket_2023.tar.zst";
+    const FAULTS: &str = "rca_data/2023-01-29/2023-01-29-fault_list.json";
+    const TRACE: &str = "rca_data/2023-01-29/trace/08_43_trace.csv";
+    const METRIC: &str = "rca_data/2023-01-29/metric/pay_metric.csv";
+    const FAULT: &str = r#"{"08": [{"inject_time": "2023-01-29 08:43:04",
+        "inject_timestamp": "1674952984", "inject_pod": "pay", "inject_type": "network_delay"}]}"#;
+    const FAULT_NS: u64 = 1_674_981_784_000_000_000;
+    const HEADER: &str = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration\n";
+
+    /// Requests of a second each, `site -> pay`; the call takes `call_us`, 100 us of them in `pay`.
+    fn requests(first: u64, start_ns: u64, call_us: u64) -> String {
+        let mut text = HEADER.to_owned();
+        for request in 0..12 {
+            let start = start_ns + request * 1_000_000_000;
+            let call_ns = (call_us + request % 3) * 1000;
+            let trace = first + request;
+            let mut span = |id: u64, parent: &str, pod: &str, from: u64, ns: u64| {
+                let from = start + from;
+                text +=
+                    &format!("{trace:032x},{id:016x},{parent},{pod},GET,{from},{},0\n", from + ns);
+            };
+            span(1, "root", "site", 0, call_ns + 50_000);
+            span(2, "0000000000000001", "site", 10_000, call_ns);
+            span(3, "0000000000000002", "pay", 20_000, 100_000);
+        }
+        text
+    }
+
+    fn metrics(rows: u64) -> String {
+        let mut text = "TimeStamp,PodName".to_owned();
+        METRICS.iter().for_each(|(name, _)| text += &format!(",{name}"));
+        for minute in 0..rows {
+            text += &format!("\n{},pay", FAULT_NS / 1_000_000_000 - 600 + 60 * minute);
+            METRICS.iter().for_each(|_| text += &format!(",{}", 5 + minute % 2));
+        }
+        text
+    }
+
+    #[test]
+    fn a_slow_network_between_two_pods_is_found_in_their_spans() {
+        let before = requests(1, FAULT_NS - 60_000_000_000, 300);
+        let after = requests(100, FAULT_NS + 5_000_000_000, 9000);
+        let files = [
+            ("construct_data/2023-01-29/trace/08_00_trace.csv", &*requests(200, 1, 300)),
+            ("rca_data/2023-01-29/trace/08_42_trace.csv", &before),
+            (TRACE, &after),
+            (METRIC, &metrics(13)),
+            (FAULTS, FAULT),
+        ];
+        let data = place(ARCHIVE, &files);
+        let cases = read(data.path()).unwrap();
+        assert_eq!((cases.len(), cases[0].culprit.as_str()), (1, "pay"));
+        assert_eq!(cases[0].resource, Some(Resource::Network));
+        let sizes: Vec<_> =
+            cases[0].signals.metrics.iter().map(|m| (m.reference.len(), m.window.len())).collect();
+        assert_eq!(sizes, [(10, 3); 7], "ten minutes before and three after");
+        for settings in Settings::candidates() {
+            let ranking = cases[0].localise(&settings, &Design::USED);
+            let names: Vec<&str> = ranking.iter().map(|r| r.component.as_str()).collect();
+            assert_eq!(names, ["pay", "site"], "{settings:?}");
+            // The edge of two is as slow for one as for the other.
+            assert_eq!(ranking[0].score, ranking[1].score);
+            assert_eq!(ranking[0].resource, Some(Resource::Network));
+        }
+    }
+
+    #[test]
+    fn bad_input_is_one_error_that_names_the_file() {
+        let check = |files: &[(&str, &str)], parts: &[&str]| {
+            refused(ARCHIVE, files, &|data| read(data).map(drop), parts);
+        };
+        check(&[], &["no faults"]);
+        check(&[(FAULTS, "{\"08\": [{\"inject_time\": 3}]}")], &[FAULTS, "line 1 column"]);
+        let never = FAULT.replace("2023-01-29 08:43:04", "yesterday");
+        check(&[(FAULTS, &never)], &[FAULTS, "yesterday"]);
+        check(&[(TRACE, &format!("{HEADER}1,2,root,site\n"))], &[TRACE, "line 2 has too few"]);
+        let no_id = format!("{HEADER}1,zz,root,site,GET,1,2,1\n");
+        check(&[(TRACE, &no_id)], &[TRACE, "line 2 is not a span"]);
+        check(&[(METRIC, "TimeStamp,PodName\n")], &[METRIC, "no column CpuUsage(m)"]);
+        check(&[(METRIC, &metrics(1).replace(",5", ",high"))], &[METRIC, "line 2", "high"]);
+        check(&[(METRIC, &metrics(1).replace("\n1", "\nsoon1"))], &[METRIC, "not a time"]);
+    }
 }

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use homeostat_lab::{Result, read_archive};
+use homeostat_lab::{Error, Result, read_archive};
 use serde::Deserialize;
 
 use super::case::{Case, Excess, Metric, Signals};
+use super::number::sample;
 
 /// Length of a row.
 const ROW_S: f64 = 300.0;
@@ -56,11 +57,28 @@ pub(super) fn read(data: &Path) -> Result<Vec<Case>> {
         Ok(())
     })?;
     let case = |(folder, label): (&String, &Label)| {
-        let scenario = folder.rsplitn(3, '/').nth(2)?;
+        let scenario = folder.rsplitn(3, '/').nth(2).unwrap_or_default();
         let reference = tables.get(&format!("{scenario}/noissue"));
-        Some(case(label, tables.get(folder)?, reference, graphs.get(scenario)?))
+        let table =
+            tables.get(folder).ok_or_else(|| format!("the folder {folder} has no metrics.csv"))?;
+        let graph = graphs
+            .get(scenario)
+            .ok_or_else(|| format!("the folder of {folder} has no {scenario}/graph.csv"))?;
+        if !graph.contains_key(&label.root_cause.node) {
+            let node = &label.root_cause.node;
+            return Err(format!(
+                "{folder}/target.json: {node:?} is no node of {scenario}/graph.csv"
+            ));
+        }
+        Ok(case(label, table, reference, graph))
     };
-    Ok(labels.iter().filter_map(case).collect())
+    let cases: Result<Vec<Case>, String> = labels.iter().map(case).collect();
+    match cases {
+        Ok(cases) if !cases.is_empty() => Ok(cases),
+        Ok(_) => Err("the archive has no case: expected dataset/.../target.json".to_owned()),
+        Err(reason) => Err(reason),
+    }
+    .map_err(|reason| Error::File { action: "read", path, reason })
 }
 
 /// Callees of each node, from the adjacency matrix: a row for each caller.
@@ -92,14 +110,25 @@ fn table(text: &str) -> Result<Table, String> {
         return Err("three header rows of one length are needed".to_owned());
     }
     let mut table = Table::default();
-    for line in lines {
-        let (time, fields) = line.split_once(',').unwrap_or_default();
-        let Ok(time) = time.parse() else { continue };
+    for (number, line) in lines.enumerate().map(|(place, line)| (place + 4, line)) {
+        let fields: Vec<&str> = line.split(',').collect();
+        // The row that names the index has no samples.
+        if fields[0] == "unix_timestamp" {
+            continue;
+        }
+        let time = sample(fields[0], number)?;
+        if fields.len() != nodes.len() + 1 {
+            return Err(format!(
+                "line {number} has {} columns of {}",
+                fields.len(),
+                nodes.len() + 1
+            ));
+        }
         table.times.push(time);
-        for (place, field) in fields.split(',').enumerate().take(nodes.len()) {
+        for (place, field) in fields[1..].iter().enumerate() {
             if matches!(statistics[place].as_str(), "Average" | "Sum") {
                 let key = (nodes[place].clone(), metrics[place].clone());
-                table.columns.entry(key).or_default().push(field.parse().unwrap_or(f64::NAN));
+                table.columns.entry(key).or_default().push(sample(field, number)?);
             }
         }
     }
@@ -144,5 +173,58 @@ fn case(
         resource: None,
         signals: Signals { excess: Some(excess), ..Signals::default() },
         preparation_s: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{place, refused};
+    use super::*;
+
+    const ARCHIVE: &str = "petshop_rca/petshop_dataset.tar.zst";
+    const GRAPH: (&str, &str) = ("dataset/low/graph.csv", ",site,pay\nsite,0.0,1.0\npay,0.0,0.0\n");
+    const METRICS: &str = "microservice,site,pay,pay\nmetric,latency,latency,requests\n\
+        statistic,Average,Average,Sum\nunix_timestamp,,,\n300.0,0.5,0.1,7\n600.0,0.9,,8\n";
+    const LABEL: &str = r#"{"target": {"node": "site", "metric": "latency", "agg": "Average",
+        "timestamp": 700}, "root_cause": {"node": "pay", "metric": null}}"#;
+
+    #[test]
+    fn the_window_of_a_case_begins_with_the_row_of_its_detection() {
+        let files = [
+            GRAPH,
+            ("dataset/low/test/issue_1/metrics.csv", METRICS),
+            ("dataset/low/test/issue_1/target.json", LABEL),
+        ];
+        let data = place(ARCHIVE, &files);
+        let cases = read(data.path()).unwrap();
+        assert_eq!((cases.len(), cases[0].culprit.as_str()), (1, "pay"));
+        let excess = cases[0].signals.excess.as_ref().unwrap();
+        assert_eq!(excess.callees["site"], ["pay"]);
+        assert_eq!(excess.requests["pay"], [8.0]);
+        let site = &excess.per_request["site"];
+        assert_eq!((site.reference.as_slice(), site.window.as_slice()), (&[0.5][..], &[0.9][..]));
+        assert!(excess.per_request["pay"].window[0].is_nan(), "a missing sample is no number");
+    }
+
+    #[test]
+    fn bad_input_is_one_error_that_names_the_file() {
+        let check = |files: &[(&str, &str)], parts: &[&str]| {
+            refused(ARCHIVE, files, &|data| read(data).map(drop), parts);
+        };
+        let label = ("dataset/low/test/issue_1/target.json", LABEL);
+        let metrics = ("dataset/low/test/issue_1/metrics.csv", METRICS);
+        check(&[GRAPH], &["no case"]);
+        check(&[GRAPH, label], &["issue_1 has no metrics.csv"]);
+        check(&[metrics, label], &["no dataset/low/graph.csv"]);
+        check(&[(label.0, "{\"target\": 3}")], &[label.0, "line 1 column"]);
+        let unknown = LABEL.replace("\"pay\"", "\"tax\"");
+        check(&[GRAPH, metrics, (label.0, &unknown)], &[label.0, "\"tax\" is no node"]);
+        check(&[(metrics.0, &METRICS.replace("0.9", "slow"))], &[metrics.0, "line 6", "slow"]);
+        check(
+            &[(metrics.0, &METRICS.replace("0.9,", ""))],
+            &[metrics.0, "line 6 has 3 columns of 4"],
+        );
+        check(&[(metrics.0, "site,pay\n")], &[metrics.0, "three header rows"]);
+        check(&[(GRAPH.0, "")], &[GRAPH.0, "no nodes"]);
     }
 }
