@@ -21,7 +21,7 @@ mod svm;
 pub use error::{Error, Result};
 pub use excess::exclusive_excess;
 pub use onset::estimate_onset;
-pub use ranking::{Evidence, Ranked, Resource, rank};
+pub use ranking::{Evidence, Ranked, Resource, rank, rank_by_spans};
 pub use robust::{DeviationConfig, WindowSummary, deviation};
 pub use span_profile::SpanProfile;
 pub use statistics::{median, quantile};

@@ -66,6 +66,21 @@ pub fn rank(evidence: impl IntoIterator<Item = Evidence>) -> Vec<Ranked> {
     ranking
 }
 
+/// Orders components by their spans alone. Metrics only help to name the resource: a few samples
+/// of a metric and hundreds of spans do not vary alike, so that their scores do not compare.
+/// Components without spans are left out.
+pub fn rank_by_spans(spans: Vec<Evidence>, metrics: Vec<Evidence>) -> Vec<Ranked> {
+    let mut ranking = rank(spans.iter().cloned());
+    let resources: BTreeMap<String, Option<Resource>> = rank(spans.into_iter().chain(metrics))
+        .into_iter()
+        .map(|ranked| (ranked.component, ranked.resource))
+        .collect();
+    for ranked in &mut ranking {
+        ranked.resource = resources.get(&ranked.component).copied().flatten();
+    }
+    ranking
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +102,23 @@ mod tests {
         let names: Vec<&str> = ranking.iter().map(|ranked| ranked.component.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(ranking[1].resource, Some(Resource::Cpu));
+    }
+    #[test]
+    fn spans_order_components_and_metrics_name_the_resource() {
+        let evidence = |component: &str, resource, score| Evidence {
+            component: component.to_owned(),
+            resource,
+            score,
+        };
+        let spans = vec![evidence("a", Some(Resource::Network), 4.0), evidence("b", None, 3.0)];
+        let metrics = vec![
+            evidence("b", Some(Resource::Memory), 900.0),
+            evidence("a", Some(Resource::Cpu), 5.0),
+            evidence("c", Some(Resource::Cpu), 900.0),
+        ];
+        let ranking = rank_by_spans(spans, metrics);
+        let found: Vec<_> = ranking.iter().map(|r| (r.component.as_str(), r.resource)).collect();
+        assert_eq!(found, [("a", Some(Resource::Cpu)), ("b", Some(Resource::Memory))]);
+        assert_eq!(ranking[0].score, 4.0, "the score is that of the spans");
     }
 }

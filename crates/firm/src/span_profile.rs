@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use homeostat_spans::{AnalysisOptions, SpanDefects, SpanStore, for_each_request};
 
 use crate::ranking::{Evidence, Resource};
-use crate::robust::{DeviationConfig, deviation};
+use crate::robust::{DeviationConfig, WindowSummary, deviation};
 
 /// Samples of one range of time, in milliseconds.
 ///
@@ -76,13 +76,22 @@ impl SpanProfile {
     /// Evidence of `window` against this reference: per component its operation with the greatest
     /// deviation of own time, and the mean deviation of the time on all of its edges. A slow
     /// network slows every edge of a component; an edge of its neighbours is one of many.
-    pub fn evidence(&self, window: &Self, config: &DeviationConfig) -> Vec<Evidence> {
+    ///
+    /// The median stands for the samples of a window: they are many, and the largest of many says
+    /// little. `noise_floor` is that of [`DeviationConfig`]. Operations and edges with fewer than
+    /// `min_samples` in the reference or the window are left out.
+    pub fn evidence(&self, window: &Self, noise_floor: f64, min_samples: usize) -> Vec<Evidence> {
+        let config = DeviationConfig { noise_floor, summary: WindowSummary::Median };
+        let deviation = |reference: &[f64], samples: &[f64]| {
+            let is_enough = reference.len().min(samples.len()) >= min_samples;
+            is_enough.then(|| deviation(reference, samples, &config)).flatten()
+        };
         let mut evidence = Vec::new();
         for (component, operations) in &window.own_ms {
             let reference = self.own_ms.get(component);
-            let scores = operations.iter().filter_map(|(operation, samples)| {
-                deviation(reference?.get(operation)?, samples, config)
-            });
+            let scores = operations
+                .iter()
+                .filter_map(|(operation, samples)| deviation(reference?.get(operation)?, samples));
             if let Some(score) = scores.reduce(f64::max) {
                 evidence.push(Evidence { component: component.clone(), resource: None, score });
             }
@@ -90,7 +99,7 @@ impl SpanProfile {
         let mut edges: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
         for (edge, samples) in &window.between_ms {
             let reference = self.between_ms.get(edge);
-            if let Some(score) = reference.and_then(|r| deviation(r, samples, config)) {
+            if let Some(score) = reference.and_then(|r| deviation(r, samples)) {
                 edges.entry(&edge.0).or_default().push(score);
                 edges.entry(&edge.1).or_default().push(score);
             }

@@ -5,6 +5,7 @@
 //! progress.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod candidates;
 mod checkpoint;
 mod config;
@@ -17,6 +18,7 @@ mod run_directory;
 mod statistics;
 mod threshold;
 
+pub use archive::read_archive;
 pub use candidates::{
     Candidate, env_factory_of, load_candidate, load_candidates, places_that_serve,
 };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
-    MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy, muserve_experiments,
-    run_muserve, run_simppo, simppo_experiments,
+    FirmOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
+    firm_experiments, muserve_experiments, run_firm, run_muserve, run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -19,7 +19,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/... and muserve/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds"
+    after_help = "For simppo/..., muserve/... and firm/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.
@@ -34,11 +34,11 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Directory of published data, a folder per data set (muserve/... only).
+    /// Directory of published data, a folder per data set (muserve/... and firm/... only).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// JSON file for the figures [default: a new file under runs/]. For simppo/... and muserve/...
-    /// an HTML page with the same name is written beside it.
+    /// JSON file for the figures [default: a new file under runs/]. For simppo/..., muserve/...
+    /// and firm/... an HTML page with the same name is written beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Output format.
@@ -59,17 +59,20 @@ const FORMER: [FormerPercentage; 1] =
 fn experiments() -> Vec<PossibleValue> {
     let s_rl = PossibleValue::new(S_RL)
         .help("single agents (section 4.5): trained alone, on one platform at four loads, trained together");
-    let team = simppo_experiments().chain(muserve_experiments());
+    let team = simppo_experiments().chain(muserve_experiments()).chain(firm_experiments());
     let team = team.map(|(name, asks)| PossibleValue::new(name).help(asks));
     std::iter::once(s_rl).chain(team).collect()
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
-    let reads_data = muserve_experiments().any(|(known, _)| known == arguments.experiment);
+    let mut readers = muserve_experiments().chain(firm_experiments());
+    let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
-        let expected =
-            format!("--data applies to muserve/... only; {} reads no data", arguments.experiment);
+        let expected = format!(
+            "--data applies to muserve/... and firm/... only; {} reads no data",
+            arguments.experiment
+        );
         return Err(refused("data", &data.display().to_string(), expected));
     }
     match arguments.experiment.as_str() {
@@ -116,12 +119,19 @@ fn run_finding(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<()>
 
 fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Finding> {
     let progress = |what: &str| say!("{what}");
+    let data = || {
+        let expected = format!("{name} reads published data: name its directory with --data DIR");
+        arguments.data.as_ref().ok_or_else(|| refused("data", "nothing", expected))
+    };
+    if firm_experiments().any(|(known, _)| known == name) {
+        if let Some(seeds) = &arguments.seeds {
+            let expected = format!("{name} draws nothing at random: leave out --seeds");
+            return Err(refused("seeds", &format!("{:?}", seeds.0), expected));
+        }
+        return Ok(run_firm(name, &FirmOptions { data: data()?.clone() }, &progress)?);
+    }
     if muserve_experiments().any(|(known, _)| known == name) {
-        let Some(data) = &arguments.data else {
-            let expected =
-                format!("{name} reads published data: name its directory with --data DIR");
-            return Err(refused("data", "nothing", expected));
-        };
+        let data = data()?;
         let mut options = MuserveOptions::new(arguments.quick, data.clone());
         if let Some(seeds) = &arguments.seeds {
             options.seeds.clone_from(&seeds.0);

@@ -2,10 +2,12 @@
 //! published.
 
 mod evaluation;
+mod firm;
 mod muserve;
 mod s_rl;
 mod simppo;
 
+pub use firm::{FirmOptions, firm_experiments, run_firm};
 pub use muserve::{MuserveOptions, muserve_experiments, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
 pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};

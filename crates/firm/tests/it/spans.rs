@@ -1,6 +1,6 @@
 //! From spans to the component at fault.
 
-use homeostat_firm::{DeviationConfig, Resource, SpanProfile, rank};
+use homeostat_firm::{Resource, SpanProfile, rank};
 use homeostat_spans::{NewSpan, SpanKind, SpanLimits, SpanStore};
 
 /// Requests `site -> {search, pay}`; `work_us` of the three services, and of the network of each.
@@ -44,14 +44,14 @@ const NETWORK: [u64; 3] = [50, 50, 50];
 #[test]
 fn the_component_that_computes_longer_is_first() {
     let slow = profile([500, 9000, 700], NETWORK);
-    let ranking = rank(profile(WORK, NETWORK).evidence(&slow, &DeviationConfig::default()));
+    let ranking = rank(profile(WORK, NETWORK).evidence(&slow, 0.05, 1));
     assert_eq!(ranking[0].component, "search");
 }
 
 #[test]
 fn a_slow_network_is_found_at_the_component_whose_edges_are_all_slow() {
     let slow = profile(WORK, [50, 50, 5000]);
-    let ranking = rank(profile(WORK, NETWORK).evidence(&slow, &DeviationConfig::default()));
+    let ranking = rank(profile(WORK, NETWORK).evidence(&slow, 0.05, 1));
     assert_eq!(ranking[0].component, "pay");
     assert_eq!(ranking[0].resource, Some(Resource::Network));
 }
@@ -59,6 +59,6 @@ fn a_slow_network_is_found_at_the_component_whose_edges_are_all_slow() {
 #[test]
 fn nothing_stands_out_where_nothing_changed() {
     let same = profile(WORK, NETWORK);
-    let ranking = rank(profile(WORK, NETWORK).evidence(&same, &DeviationConfig::default()));
+    let ranking = rank(profile(WORK, NETWORK).evidence(&same, 0.05, 1));
     assert!(ranking.iter().all(|ranked| ranked.score.abs() < 1e-9), "{ranking:?}");
 }
