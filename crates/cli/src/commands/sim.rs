@@ -39,11 +39,12 @@ pub(crate) struct SimArguments {
     /// [default: fluctuating]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
-    /// Requests per minute of functions, in the format of the Azure Functions trace of 2019; plain,
-    /// .zst, .gz or .zip.
+    /// Requests of functions, in the format of the Azure Functions trace of 2019 (requests per minute) or
+    /// 2021 (invocations); plain, .zst, .gz or .zip.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Run times of the trace's functions [default: drawn from a model of the Azure trace]
+    /// Run times of the trace's functions [default: those of its invocations, or drawn from a model of the
+    /// Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
     durations: Option<PathBuf>,
     /// Memory of the trace's functions [default: drawn from a model of the Azure trace]

@@ -80,10 +80,36 @@ fn a_generated_trace_is_played_on_demand() {
     assert_eq!(called.code, Some(0), "{}", called.stderr);
     assert!(called.json()["cold_starts"].as_f64().unwrap() > 0.0);
     // Another table is no table of requests.
-    place.write("run.csv", "app,func,end_timestamp,duration\na,b,1.0,0.5\n");
-    let refused = place.call("sim faas --policy on-demand --trace run.csv -q");
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("it holds no requests per minute"), "{}", refused.stderr);
+    let header = "HashOwner,HashApp,HashFunction,Count,Average,Minimum,Maximum";
+    let percentiles = [0, 1, 25, 50, 75, 99, 100].map(|part| format!(",percentile_Average_{part}"));
+    let row = "o,a,f,1,9,9,9,9,9,9,9,9,9,9";
+    place.write("times.csv", format!("{header}{}\n{row}\n", percentiles.concat()));
+    let call = "sim faas --policy on-demand --trace times.csv -q";
+    refused(&place, call, 1, "it holds no requests");
+}
+
+#[test]
+fn single_invocations_are_played_with_their_run_times() {
+    let place = Workplace::new();
+    let calls: String = (0..60).map(|call| format!("a,f,{}.5,0.2\n", 2 * call + 1)).collect();
+    place.write("run.csv", format!("app,func,end_timestamp,duration\n{calls}"));
+    place.done("sim faas --policy none --trace run.csv --duration 2m -q --run-dir runs/a");
+    let call = "sim faas --policy none --trace run.csv --duration 2m -q --output json";
+    assert_eq!(place.call(call).json()["requests"], 60.0);
+    let windows = String::from_utf8(place.read("runs/a/windows.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(windows.lines().next().unwrap()).unwrap();
+    assert!(
+        (first["slo_ms"].as_f64().unwrap() - 1000.0).abs() < 1e-6,
+        "five times 200 ms: {first}"
+    );
+}
+
+#[test]
+fn headers_as_other_tools_write_them_are_read() {
+    let place = Workplace::new();
+    place.write("day.csv", "\u{feff}HashOwner,HashApp,HashFunction,1_minute,2_minute\no,a,f,5,7\n");
+    let call = "sim faas --policy none --trace day.csv --duration 2m -q --output json";
+    assert_eq!(place.call(call).json()["requests"], 12.0);
 }
 
 #[test]
