@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use homeostat_core::{ActionField, ActionSchema, ControlSchema, FeatureField, FeatureSchema};
 
@@ -75,8 +76,9 @@ pub struct EnvSpec {
     /// The documentation.
     pub card: Card,
     /// Feature and action schemas, where learned policies are served outside of this environment;
-    /// none to derive them from the spaces and the card.
-    pub control: Option<ControlSchema>,
+    /// none to derive them from the spaces and the card. Shared, since a thousand agents of one
+    /// environment have the same.
+    pub control: Option<Arc<ControlSchema>>,
 }
 
 /// State, actions and reward in words.
@@ -127,18 +129,20 @@ impl From<&FeatureField> for Field {
 
 impl EnvSpec {
     /// The schemas that a policy of this environment carries.
-    pub fn control_schema(&self) -> ControlSchema {
-        self.control.clone().unwrap_or_else(|| ControlSchema {
-            features: FeatureSchema {
-                id: self.id.to_string(),
-                features: fields_of(&self.observation, &self.card.observation),
-                history: 1,
-            },
-            action: ActionSchema {
-                id: self.id.to_string(),
-                parts: parts_of(&self.action, &self.card.action),
-            },
-            bounds: Vec::new(),
+    pub fn control_schema(&self) -> Arc<ControlSchema> {
+        self.control.clone().unwrap_or_else(|| {
+            Arc::new(ControlSchema {
+                features: FeatureSchema {
+                    id: self.id.to_string(),
+                    features: fields_of(&self.observation, &self.card.observation),
+                    history: 1,
+                },
+                action: ActionSchema {
+                    id: self.id.to_string(),
+                    parts: parts_of(&self.action, &self.card.action),
+                },
+                bounds: Vec::new(),
+            })
         })
     }
 

@@ -41,6 +41,7 @@ impl Environments {
             .with(&homeostat_env::CLASSIC)
             .with(&homeostat_env::TOY)
             .with_plants(&homeostat_sim_faas::SIMULATOR)
+            .with_plants(&homeostat_sim_deploy::SIMULATOR)
     }
 
     /// The same with another simulator. It takes the place of one with the same prefix.

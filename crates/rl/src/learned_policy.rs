@@ -33,7 +33,7 @@ use crate::{Policy, Sampling, Workspace};
 /// let spec = EnvSpec {
 ///     observation: Space::uniform_box(Features::COUNT, -1.0, 1.0),
 ///     action: Space::Discrete(ScalingAction::ALL.len()),
-///     control: Some(control),
+///     control: Some(control.into()),
 ///     ..make("toy/identity-v1")?.spec().clone()
 /// };
 /// let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };

@@ -103,8 +103,8 @@ struct Facts {
     algorithm: String,
     observation: SpaceRecord,
     action: SpaceRecord,
-    /// What the numbers of an observation and of an action are.
-    schema: ControlSchema,
+    /// What the numbers of an observation and of an action are. Policies of one environment share it.
+    schema: Arc<ControlSchema>,
     provenance: Provenance,
     model: ModelRecord,
 }

@@ -78,7 +78,9 @@ impl<P: SimulatedPlant + Persist + Send> Dynamics for PlantDynamics<P> {
                 termination: "never",
                 source: "a plant of this program",
             },
-            control: Some(ControlSchema { features, action, bounds: self.plant.bounds().fields() }),
+            control: Some(
+                ControlSchema { features, action, bounds: self.plant.bounds().fields() }.into(),
+            ),
         }
     }
 

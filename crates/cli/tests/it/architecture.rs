@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 25] = [
+const LAYERS: [(&str, u8); 26] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, u8); 25] = [
     ("homeostat-nn", 1),
     ("homeostat-spans", 1),
     ("homeostat-rl", 2),
+    ("homeostat-sim-deploy", 2),
     ("homeostat-sim-faas", 2),
     ("homeostat-autoscaler", 3),
     ("homeostat-firm", 3),

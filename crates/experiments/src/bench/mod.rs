@@ -11,5 +11,5 @@ pub use fleet::{FleetBench, FleetFigure, FleetReport};
 pub use learn::{LearnBench, LearnReport, UpdateTiming};
 pub use on_demand::{OnDemandBench, OnDemandReport};
 pub use recurrent::RecurrentTiming;
-pub use sim::{AgentSpeeds, AzureDay, RequestSpeeds, SimBench, SimReport, SrlSpeed};
+pub use sim::{AgentSpeeds, AzureDay, DeploySpeeds, RequestSpeeds, SimBench, SimReport, SrlSpeed};
 pub use spans::{SpanSpeeds, SpansBench, SpansReport};

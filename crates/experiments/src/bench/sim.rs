@@ -1,4 +1,5 @@
-//! How fast the serverless simulator runs: bare requests, a day of Azure, agents, and S-RL.
+//! How fast the simulators run. Serverless: bare requests, a day of Azure, agents, and S-RL.
+//! Deployments: bare requests.
 
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use homeostat_decide::Allocation;
 use homeostat_env::Action;
 use homeostat_lab::{Assignment, Environments, Error, Result, Settings, UserLayers};
 use homeostat_load::{Arrivals, LoadShape};
+use homeostat_sim_deploy::{Application, Cluster, ClusterConfig, DeployConfig, DeploymentSetup};
 use homeostat_sim_faas::{
     Contention, FaasConfig, FunctionProfile, FunctionSetup, KEEP_ALIVE, Platform, PlatformConfig,
     Scaling, Source, by_name, make_multi_agent,
@@ -37,6 +39,19 @@ pub struct SimReport {
     pub agent_steps_per_s: AgentSpeeds,
     /// Training of one function.
     pub s_rl: SrlSpeed,
+    /// Requests per second of wall-clock time in the simulator of Deployments.
+    pub deploy_requests_per_s: DeploySpeeds,
+}
+
+/// Bare requests of eight Deployments with eight pods each, observed every fifteen seconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeploySpeeds {
+    /// Requests that need CPU alone, with pods within their requests.
+    pub cpu: f64,
+    /// Requests that also wait for disks.
+    pub io: f64,
+    /// Requests that need CPU alone; the limits of pods are twice the cores of their nodes.
+    pub contended: f64,
 }
 
 /// Bare requests.
@@ -127,8 +142,18 @@ impl SimBench {
         let n12 = agent_steps(12, 400)?;
         progress("a shared environment of 110 agents");
         let n110 = agent_steps(110, 60)?;
+        progress("requests of Deployments");
+        let bare = |application, limit_over_request| {
+            best_of(3, || deploy_requests(application, limit_over_request, self.seconds))
+        };
+        let deploy_requests_per_s = DeploySpeeds {
+            cpu: bare("json-parse", 1.0)?,
+            io: bare("file-read+json-parse", 1.0)?,
+            contended: bare("json-parse", 2.0)?,
+        };
         progress("300 episodes of S-RL");
         Ok(SimReport {
+            deploy_requests_per_s,
             requests_per_s: RequestSpeeds { free, contended },
             azure_day,
             agent_steps_per_s: AgentSpeeds { n12, n110 },
@@ -193,6 +218,50 @@ fn bare_requests(
     let elapsed = start.elapsed().as_secs_f64();
     let ids: Vec<_> = platform.functions().collect();
     let completed: u64 = ids.into_iter().map(|id| platform.totals(id).completed).sum();
+    Ok(completed as f64 / elapsed)
+}
+
+/// Requests of Deployments answered per second of wall-clock time.
+fn deploy_requests(application: &str, limit_over_request: f64, seconds: u64) -> Result<f64> {
+    const DEPLOYMENTS: usize = 8;
+    const PODS: u32 = 8;
+    let refused = |error: homeostat_sim_deploy::Error| homeostat_env::Error::from(error);
+    let plan = DeployConfig::default().build().map_err(refused)?;
+    let mut cluster = Cluster::new(ClusterConfig {
+        nodes: DEPLOYMENTS,
+        cores: f64::from(PODS),
+        memory: Bytes::from_mib(64 * 1024),
+        cpu_limit_over_request: limit_over_request,
+        ..plan.cluster().clone()
+    });
+    let seeds = SeedTree::new(1);
+    for number in 0..DEPLOYMENTS {
+        let application = Application::parse(application).map_err(refused)?;
+        let per_second = 0.6 * f64::from(PODS) / application.mean_cpu().seconds();
+        let load = LoadShape::Poisson { per_second };
+        let own = seeds.child(&format!("deployment/{number}"));
+        cluster.add(DeploymentSetup {
+            application,
+            slo: Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(200))?,
+            allocation: Allocation {
+                replicas: PODS,
+                cpu: Millicores::new(1000),
+                memory: Bytes::from_mib(1024),
+            },
+            source: homeostat_sim_deploy::Source::shape(&load, own.stream("arrivals"))
+                .map_err(refused)?,
+            needs: own.stream("needs"),
+        });
+    }
+    let start = Instant::now();
+    for window in 1..=seconds.div_ceil(15) {
+        cluster.run_until(SimTime::ZERO + SimDuration::from_secs(15 * window));
+        for number in 0..DEPLOYMENTS {
+            cluster.close_window(number);
+        }
+    }
+    let elapsed = start.elapsed().as_secs_f64();
+    let completed: u64 = (0..DEPLOYMENTS).map(|number| cluster.totals(number).completed).sum();
     Ok(completed as f64 / elapsed)
 }
 
@@ -287,6 +356,9 @@ impl SimReport {
             ("agent_steps_per_s.n12", self.agent_steps_per_s.n12),
             ("agent_steps_per_s.n110", self.agent_steps_per_s.n110),
             ("s_rl.seconds_300_episodes", self.s_rl.seconds_300_episodes),
+            ("deploy_requests_per_s.cpu", self.deploy_requests_per_s.cpu),
+            ("deploy_requests_per_s.io", self.deploy_requests_per_s.io),
+            ("deploy_requests_per_s.contended", self.deploy_requests_per_s.contended),
         ]
     }
 }

@@ -1,5 +1,7 @@
 //! Policy files for tests.
 
+use std::sync::Arc;
+
 use homeostat_core::{AgentId, SeedTree};
 use homeostat_decide::Features;
 use homeostat_env::{EnvSpec, Space};
@@ -35,7 +37,7 @@ pub(crate) fn of_steps_in_a_team() -> Vec<u8> {
     let range = |field: &homeostat_core::FeatureField| field.low.zip(field.high).expect("a range");
     let (low, high) = features.features.iter().map(range).unzip();
     spec.observation = Space::Box { low, high };
-    spec.control.as_mut().expect("it has schemas").features = features;
+    Arc::make_mut(spec.control.as_mut().expect("it has schemas")).features = features;
     untrained(spec)
 }
 

@@ -47,7 +47,7 @@ fn spec(
         observation: observation_space(),
         action: Space::Discrete(7),
         time_limit: Some(config.steps),
-        control: Some(control(config, Features::schema(), ScalingAction::schema())),
+        control: Some(control(config, Features::schema(), ScalingAction::schema()).into()),
         card: Card {
             summary,
             observation: fields(&Features::schema()),
@@ -79,7 +79,7 @@ pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
     let (low, high) = SetPoints::RANGES.into_iter().unzip();
     let (features, action) = (SetPoints::feature_schema(), SetPoints::action_schema());
     EnvSpec {
-        control: Some(control(config, features, action)),
+        control: Some(control(config, features, action).into()),
         observation: Space::Box { low, high },
         action: Space::MultiDiscrete(vec![SetPoint::WEIGHTS.len(), SetPoint::SPARES.len()]),
         card: Card {
@@ -112,7 +112,7 @@ pub(crate) fn chain(config: &FaasConfig) -> EnvSpec {
     EnvSpec {
         observation: Space::Box { low, high },
         card: Card { observation: fields(&features), source: CHAIN_SOURCE, ..spec.card },
-        control: Some(control(config, features, ScalingAction::schema())),
+        control: Some(control(config, features, ScalingAction::schema()).into()),
         ..spec
     }
 }

@@ -45,11 +45,14 @@ impl Stage {
     pub(crate) fn of(actors: &[Actor]) -> Self {
         Self {
             spec: EnvSpec {
-                control: Some(ControlSchema {
-                    features: Features::schema(),
-                    action: ScalingAction::schema(),
-                    bounds: Vec::new(),
-                }),
+                control: Some(
+                    ControlSchema {
+                        features: Features::schema(),
+                        action: ScalingAction::schema(),
+                        bounds: Vec::new(),
+                    }
+                    .into(),
+                ),
                 id: "test/stage-v1".parse().unwrap(),
                 observation: Space::uniform_box(FEATURES, -1.0, 1.0),
                 action: Space::Discrete(ACTIONS),

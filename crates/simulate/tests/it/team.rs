@@ -21,7 +21,7 @@ fn policy() -> Policy {
         features.features.iter().map(|one| (one.low.unwrap(), one.high.unwrap())).unzip();
     let others_replicas = features.features.iter().position(|one| one.name == "team NC").unwrap();
     spec.observation = Space::Box { low, high };
-    spec.control.as_mut().unwrap().features = features;
+    Arc::make_mut(spec.control.as_mut().unwrap()).features = features;
     let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
     let ppo = PpoConfig { hidden: vec![1], ..PpoConfig::default() };
     let learner = AlgorithmConfig::Ppo(ppo).build(&context).unwrap();

@@ -36,7 +36,7 @@ fn policy(features: FeatureSchema, action: ActionSchema) -> Advice {
             termination: "",
             source: "",
         },
-        control: Some(ControlSchema { features, action, bounds: Vec::new() }),
+        control: Some(ControlSchema { features, action, bounds: Vec::new() }.into()),
     };
     let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
     let learner = AlgorithmConfig::Ppo(PpoConfig::default()).build(&context).expect("valid");
