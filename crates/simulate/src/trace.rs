@@ -296,6 +296,11 @@ impl TracedPlatform {
         Ok(Self::new(plan.clone().with_nodes(nodes)?, trace))
     }
 
+    /// What is played on it.
+    pub fn trace(&self) -> &TraceScenario {
+        &self.trace
+    }
+
     /// The number of nodes.
     pub fn nodes(&self) -> usize {
         self.plan.platform().nodes.len()
