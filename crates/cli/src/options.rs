@@ -24,7 +24,7 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
     pub(crate) seed: Option<u64>,
     /// Steps per agent [default: 100000]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
+    #[arg(long, value_parser = count, allow_negative_numbers = true)]
     pub(crate) steps: Option<u64>,
     /// Number of independent agents [default: 1]
     #[arg(long)]
@@ -62,11 +62,8 @@ impl SettingOptions {
             }
         }
         for pair in &self.set {
-            let (key, value) = pair.split_once('=').ok_or_else(|| Error::Unreadable {
-                source_text: format!("flag --set {pair}"),
-                reason: "it is not of the form KEY=VALUE, for example ppo.clip=0.1".to_owned(),
-            })?;
-            flags.push(Assignment::set(key.trim(), value.trim()));
+            let (key, value) = key_and_value(pair)?;
+            flags.push(Assignment::set(key, value));
         }
         let mut layers = UserLayers::of_flags(flags).with_environment()?;
         if let Some(path) = &self.config {
@@ -78,6 +75,15 @@ impl SettingOptions {
         }
         Ok(settings)
     }
+}
+
+/// The parts of `--set KEY=VALUE`.
+pub(crate) fn key_and_value(pair: &str) -> Result<(&str, &str), Error> {
+    let parts = pair.split_once('=').ok_or_else(|| Error::Unreadable {
+        source_text: format!("flag --set {pair}"),
+        reason: "it is not of the form KEY=VALUE, for example ppo.clip=0.1".to_owned(),
+    });
+    parts.map(|(key, value)| (key.trim(), value.trim()))
 }
 
 /// The environments of this program.
@@ -124,9 +130,31 @@ impl std::str::FromStr for SeedList {
     }
 }
 
-/// A length of time: seconds, or a number with `ms`, `s`, `m` or `h`.
+/// A number of things: `100000`, `100_000` or `1e5`.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a count: write 100000 or 1e5, at most {MOST}");
+    let digits = text.trim().replace('_', "");
+    if let Ok(count) = digits.parse::<u64>() {
+        return if count <= MOST { Ok(count) } else { Err(wrong()) };
+    }
+    let number = digits.parse::<f64>().map_err(|_| wrong())?;
+    // Above 2^53 a fraction could be lost without notice.
+    let is_exact = (0.0..=9_007_199_254_740_992.0).contains(&number) && number.fract() == 0.0;
+    if is_exact { Ok(number as u64) } else { Err(wrong()) }
+}
+
+/// [`count`] of at least one.
+#[cfg(feature = "network")]
+pub(crate) fn positive_count(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        0 => Err("it must be at least 1".to_owned()),
+        count => Ok(count),
+    }
+}
+
+/// A length of time: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn duration(text: &str) -> Result<homeostat_core::SimDuration, String> {
-    let number = text.strip_suffix("ms").or_else(|| text.strip_suffix(['s', 'm', 'h']));
+    let number = text.strip_suffix("ms").or_else(|| text.strip_suffix(['s', 'm', 'h', 'd']));
     let (number, unit) = match number {
         Some(number) => (number, &text[number.len()..]),
         None => (text, "s"),
@@ -135,9 +163,10 @@ pub(crate) fn duration(text: &str) -> Result<homeostat_core::SimDuration, String
         "ms" => 1e-3,
         "m" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => 1.0,
     };
-    let wrong = || format!("`{text}` is not a length of time: write 500ms, 90s, 20m or 2h");
+    let wrong = || format!("`{text}` is not a length of time: write 500ms, 90s, 20m, 2h or 1d");
     let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
     if seconds <= 0.0 {
         return Err(wrong());
@@ -163,6 +192,15 @@ mod tests {
     }
 
     #[test]
+    fn counts_may_have_exponents_and_no_fraction_or_sign() {
+        assert_eq!((count("1e6"), count("2.5e3")), (Ok(1_000_000), Ok(2500)));
+        assert_eq!((count("100_000"), count("0")), (Ok(100_000), Ok(0)));
+        for wrong in ["", "-5", "1.5", "1e-3", "1e30", "nan", "inf", "9223372036854775808"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn times_have_units() {
         let seconds = |text: &str| duration(text).map(|time| time.seconds());
         assert_eq!(
@@ -170,7 +208,8 @@ mod tests {
             (Ok(90.0), Ok(1200.0), Ok(5400.0))
         );
         assert_eq!(seconds("250ms"), Ok(0.25));
-        for wrong in ["", "h", "-3s", "0", "inf", "nan", "3d", "ms", "5sm"] {
+        assert_eq!(seconds("2d"), Ok(172_800.0));
+        for wrong in ["", "h", "-3s", "0", "inf", "nan", "3w", "ms", "5sm"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

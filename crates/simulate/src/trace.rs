@@ -18,6 +18,7 @@ use homeostat_sim_faas::{
 use serde::{Deserialize, Serialize};
 
 use crate::trace_file::read_trace;
+use crate::trace_report::count_by_minute;
 
 /// The tables of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,23 +76,38 @@ const MAX_FILL: f64 = 0.7;
 const MAX_NODES: usize = 100_000;
 
 impl TraceScenario {
-    /// Requests per minute from a file in the format of 2019. Run times and memory come from
-    /// the tables beside it, and where there are none, from the model of that trace.
+    /// Requests per minute from a file in the format of 2019, or invocations in that of 2021. Run times
+    /// and memory come from the tables beside it; else run times from the invocations, and what is still
+    /// missing from the model of the trace of 2019.
     pub fn read(files: &TraceFiles, watch: &mut dyn FnMut(FileProgress)) -> Result<Self> {
+        let mut run_times = Vec::new();
         let rows = read_trace(&files.counts, watch, |reader| {
             let mut rows = Vec::new();
-            if let TraceReader::Counts(mut reader) = reader {
-                while let Some(row) = reader.next_function()? {
-                    rows.push((row.key, row.counts));
+            match reader {
+                TraceReader::Counts(mut reader) => {
+                    while let Some(row) = reader.next_function()? {
+                        rows.push((row.key, row.counts));
+                    }
                 }
+                TraceReader::Invocations(reader) => {
+                    for ((app, function), calls) in count_by_minute(reader)? {
+                        run_times.push(calls.run_time());
+                        let owner = app.clone();
+                        rows.push((FunctionKey { owner, app, function }, calls.counts));
+                    }
+                }
+                TraceReader::Durations(_) | TraceReader::Memory(_) => {}
             }
             Ok(rows)
         })?;
         if rows.is_empty() {
-            return Err(holds_no(&files.counts, "requests per minute"));
+            return Err(holds_no(&files.counts, "requests"));
         }
         let mut this = Self::with_model(rows);
         let functions = Arc::make_mut(&mut this.functions);
+        for (function, (mean, spread)) in functions.iter_mut().zip(run_times) {
+            (function.duration, function.spread) = (mean.min(LONGEST_RUN), spread);
+        }
         if let Some(path) = &files.durations {
             let table = read_durations(path, watch)?;
             let mut found = 0;
@@ -278,6 +294,11 @@ impl TracedPlatform {
             });
         }
         Ok(Self::new(plan.clone().with_nodes(nodes)?, trace))
+    }
+
+    /// What is played on it.
+    pub fn trace(&self) -> &TraceScenario {
+        &self.trace
     }
 
     /// The number of nodes.

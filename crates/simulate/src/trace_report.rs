@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use homeostat_core::{SeedTree, SimTime};
+use homeostat_core::{SeedTree, SimDuration, SimTime};
 use homeostat_lab::{Error, FileProgress, Result, file_error};
 use homeostat_load::trace::{InvocationReader, TraceReader};
 use homeostat_load::traffic::{ModelFit, Rhythm, Spread, TraceFigures, TraceSummary, TrafficModel};
@@ -75,7 +75,7 @@ pub fn inspect_trace(path: &Path, watch: &mut dyn FnMut(FileProgress)) -> Result
         }
         TraceReader::Invocations(reader) => {
             let mut figures = TraceFigures::default();
-            count_by_minute(reader)?.iter().for_each(|counts| figures.add(counts));
+            count_by_minute(reader)?.values().for_each(|calls| figures.add(&calls.counts));
             Ok(TableSummary::Counts(Box::new(figures.summary())))
         }
         TraceReader::Durations(mut reader) => {
@@ -129,7 +129,9 @@ pub fn fit_trace(
                     }
                 }
                 TraceReader::Invocations(reader) => {
-                    count_by_minute(reader)?.iter().for_each(|counts| fit.add_counts(counts));
+                    count_by_minute(reader)?
+                        .values()
+                        .for_each(|calls| fit.add_counts(&calls.counts));
                 }
                 TraceReader::Durations(mut reader) => {
                     while let Some(summary) = reader.next_function()? {
@@ -151,11 +153,32 @@ pub fn fit_trace(
     })
 }
 
-/// Requests per minute of each function.
-fn count_by_minute<R: std::io::BufRead>(
+/// The invocations of one function.
+#[derive(Default)]
+pub(crate) struct CountedCalls {
+    /// In each minute.
+    pub(crate) counts: Vec<u32>,
+    /// Sum of their run times in seconds, and of the squares of these.
+    seconds: f64,
+    squares: f64,
+}
+
+impl CountedCalls {
+    /// Mean run time, and the spread of a lognormal distribution with the same mean and variance.
+    pub(crate) fn run_time(&self) -> (SimDuration, f64) {
+        let calls = self.counts.iter().map(|count| f64::from(*count)).sum::<f64>().max(1.0);
+        let mean = (self.seconds / calls).max(1e-3);
+        let variation = (self.squares / calls / (mean * mean) - 1.0).max(0.0);
+        let spread = variation.ln_1p().sqrt().clamp(0.0, 3.0);
+        (SimDuration::from_nanos((mean * 1e9) as u64), spread)
+    }
+}
+
+/// Requests per minute of each function, by application and name.
+pub(crate) fn count_by_minute<R: std::io::BufRead>(
     mut reader: InvocationReader<R>,
-) -> homeostat_load::Result<Vec<Vec<u32>>> {
-    let mut functions: BTreeMap<(String, String), Vec<u32>> = BTreeMap::new();
+) -> homeostat_load::Result<BTreeMap<(String, String), CountedCalls>> {
+    let mut functions: BTreeMap<(String, String), CountedCalls> = BTreeMap::new();
     let mut minutes = 0;
     while let Some(invocation) = reader.next_invocation()? {
         let minute = minute_of(invocation.start);
@@ -168,13 +191,16 @@ fn count_by_minute<R: std::io::BufRead>(
         }
         let minute = minute as usize;
         minutes = minutes.max(minute + 1);
-        let counts = functions.entry((invocation.app, invocation.function)).or_default();
+        let calls = functions.entry((invocation.app, invocation.function)).or_default();
+        let seconds = invocation.duration.seconds();
+        calls.seconds += seconds;
+        calls.squares += seconds * seconds;
+        let counts = &mut calls.counts;
         counts.resize(counts.len().max(minute + 1), 0);
         counts[minute] = counts[minute].saturating_add(1);
     }
-    let mut counts: Vec<Vec<u32>> = functions.into_values().collect();
-    counts.iter_mut().for_each(|counts| counts.resize(minutes, 0));
-    Ok(counts)
+    functions.values_mut().for_each(|calls| calls.counts.resize(minutes, 0));
+    Ok(functions)
 }
 
 fn minute_of(time: SimTime) -> u64 {

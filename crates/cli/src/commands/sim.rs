@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::commands::train::{crossed, figure_names, parse_thresholds};
-use crate::options::{SeedList, SettingOptions, duration, environments, use_threads};
+use crate::options::{
+    SeedList, SettingOptions, duration, environments, key_and_value, use_threads,
+};
 use crate::output::{Output, in_percent, print_record, print_records};
 use crate::progress::CountView;
 
@@ -40,11 +42,12 @@ pub(crate) struct SimArguments {
     /// for deploy; short for --set SIMULATOR.load=... [default: fluctuating, azure-high]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
-    /// Requests per minute of functions, in the format of the Azure Functions trace of 2019; plain,
-    /// .zst, .gz or .zip.
+    /// Requests of functions, in the format of the Azure Functions trace of 2019 (requests per minute) or
+    /// 2021 (invocations); plain, .zst, .gz or .zip.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Run times of the trace's functions [default: drawn from a model of the Azure trace]
+    /// Run times of the trace's functions [default: those of its invocations, or drawn from a model of the
+    /// Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
     durations: Option<PathBuf>,
     /// Memory of the trace's functions [default: drawn from a model of the Azure trace]
@@ -56,9 +59,10 @@ pub(crate) struct SimArguments {
     /// SLO of each function of a trace, as a multiple of its mean run time
     #[arg(long, value_name = "FACTOR", requires = "trace", value_parser = slo_factor, default_value_t = SLO_OVER_MEAN)]
     slo: f64,
-    /// Simulated time: seconds, or a number with a unit, such as 90s, 20m or 2h.
-    #[arg(long, value_parser = duration, default_value = "500s")]
-    duration: SimDuration,
+    /// Simulated time: seconds, or a number with a unit, such as 90s, 20m, 2h or 1d [default: 500s, or all of
+    /// a shorter trace]
+    #[arg(long, value_parser = duration)]
+    duration: Option<SimDuration>,
     /// Simulate each function on its own platform.
     #[arg(long, conflicts_with = "trace")]
     alone: bool,
@@ -136,6 +140,7 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
     let thresholds = play.thresholds()?;
     use_threads(play.threads)?;
     let mut set = arguments.set.clone();
+    refuse_other_settings(simulator, &set)?;
     set.extend(arguments.load.iter().map(|load| format!("{simulator}.load={load}")));
     let options = SettingOptions {
         env: Some(environments().plants(simulator)?.env().to_owned()),
@@ -158,11 +163,29 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         slo_over_mean: arguments.slo,
         alone: arguments.alone,
         duration: arguments.duration,
+        may_outlast_trace: false,
         seeds: arguments.seeds.0.clone(),
     };
     let finished = game.play(&settings, play)?;
     show(&[&finished], play)?;
     finish(&finished, &thresholds)
+}
+
+/// A setting of an algorithm would change nothing here.
+fn refuse_other_settings(simulator: &str, set: &[String]) -> anyhow::Result<()> {
+    for pair in set {
+        let (key, _) = key_and_value(pair)?;
+        if !key.starts_with(&format!("{simulator}.")) {
+            return Err(Error::Unreadable {
+                source_text: format!("flag --set {key}"),
+                reason: format!(
+                    "a simulation does not read it: its settings start with `{simulator}.`"
+                ),
+            }
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// Plays a recorded simulation with another policy.
@@ -179,7 +202,8 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
         nodes: facts.nodes,
         slo_over_mean: facts.slo_over_mean.unwrap_or(SLO_OVER_MEAN),
         alone: facts.scenario == "alone",
-        duration: SimDuration::from_seconds(facts.duration_s).map_err(Error::from)?,
+        duration: Some(SimDuration::from_seconds(facts.duration_s).map_err(Error::from)?),
+        may_outlast_trace: true,
         seeds: facts.seeds.clone(),
     };
     let finished = game.play(&settings, play)?;
@@ -202,11 +226,51 @@ struct Game<'a> {
     nodes: Option<usize>,
     slo_over_mean: f64,
     alone: bool,
-    duration: SimDuration,
+    /// As given.
+    duration: Option<SimDuration>,
+    /// As runs of earlier releases may.
+    may_outlast_trace: bool,
     seeds: Vec<u64>,
 }
 
+/// What is played if nobody says how long.
+const USUAL_DURATION: SimDuration = SimDuration::from_secs(500);
+
 impl Game<'_> {
+    /// How long is played: whole windows, and no silence after the end of a trace.
+    fn duration(
+        &self,
+        window: SimDuration,
+        trace: Option<SimDuration>,
+    ) -> Result<SimDuration, Error> {
+        let Some(duration) = self.duration else {
+            // Whole windows are played of it.
+            return Ok(trace.map_or(USUAL_DURATION, |trace| trace.min(USUAL_DURATION)));
+        };
+        let refused = |expected: String| Error::OutOfRange {
+            key: "duration".to_owned(),
+            value: duration.to_string(),
+            source_text: "flag --duration".to_owned(),
+            expected,
+        };
+        let windows = duration.nanos() / window.nanos();
+        if window * windows != duration {
+            let (less, more) = (window * windows, window * (windows + 1));
+            let write = if windows == 0 { more.to_string() } else { format!("{less} or {more}") };
+            return Err(refused(format!(
+                "{duration} is not a whole number of windows of {window}: write {write}"
+            )));
+        }
+        // A trace need not end with a window.
+        let longest = trace.map(|trace| window * trace.nanos().div_ceil(window.nanos()));
+        match (trace, longest) {
+            (Some(trace), Some(longest)) if duration > longest && !self.may_outlast_trace => {
+                Err(refused(format!("the trace lasts {trace}")))
+            }
+            _ => Ok(duration),
+        }
+    }
+
     fn play(&self, settings: &Settings, play: &PlayOptions) -> anyhow::Result<FinishedSimulation> {
         let config = settings.validate()?;
         let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
@@ -224,7 +288,9 @@ impl Game<'_> {
             Some(traced) => Arc::clone(traced) as Arc<dyn PlantSource>,
             None => config.env_factory.plants(prefix_of(&config.env))?,
         };
-        let simulation = Simulation { system, scenario, controllers, duration: self.duration };
+        let trace = traced.as_ref().map(|traced| traced.trace().duration());
+        let duration = self.duration(system.window(), trace)?;
+        let simulation = Simulation { system, scenario, controllers, duration };
         let facts = SimulationFacts {
             nodes: traced.as_ref().map(|traced| traced.nodes()),
             slo_over_mean: traced.is_some().then_some(self.slo_over_mean),

@@ -18,6 +18,8 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     );
     check("train ppo --set ppo.hidden=[]x", "cannot use ppo.hidden");
     check("train ppo --steps 0", "run.steps = 0");
+    check("train ppo --steps -5", "`-5` is not a count: write 100000 or 1e5");
+    check("train ppo --steps 1.5", "`1.5` is not a count");
     check("train ppo --agents 0", "run.agents = 0");
     check("train ppo --threads 0", "run.threads = 0");
     check("train ppo --seed minus", "invalid value 'minus'");
@@ -98,7 +100,10 @@ fn numbers_beyond_the_machine_are_refused_before_they_exhaust_it() {
     check("ppo --set ppo.steps_per_update=9223372036854775807", "it must lie from 1 to");
     check("dqn --set dqn.minibatch=9223372036854775807", "it must lie from 1 to 16777216");
     check("ppo --agents 4000000000", "GB are free here");
-    check("ppo --steps 18446744073709551615", "is not in 0..=9223372036854775807");
+    check(
+        "ppo --steps 18446744073709551615",
+        "is not a count: write 100000 or 1e5, at most 9223372036854775807",
+    );
     check("ppo --threads 100000000", "it must be at most 4096");
     refused(&place, "plot runs --goal inf", 2, "goal = inf");
     refused(&place, "plot runs --goal nan", 2, "goal = NaN");

@@ -104,10 +104,61 @@ fn a_generated_trace_is_played_on_demand() {
     assert_eq!(called.code, Some(0), "{}", called.stderr);
     assert!(called.json()["cold_starts"].as_f64().unwrap() > 0.0);
     // Another table is no table of requests.
-    place.write("run.csv", "app,func,end_timestamp,duration\na,b,1.0,0.5\n");
-    let refused = place.call("sim faas --policy on-demand --trace run.csv -q");
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("it holds no requests per minute"), "{}", refused.stderr);
+    let header = "HashOwner,HashApp,HashFunction,Count,Average,Minimum,Maximum";
+    let percentiles = [0, 1, 25, 50, 75, 99, 100].map(|part| format!(",percentile_Average_{part}"));
+    let row = "o,a,f,1,9,9,9,9,9,9,9,9,9,9";
+    place.write("times.csv", format!("{header}{}\n{row}\n", percentiles.concat()));
+    let call = "sim faas --policy on-demand --trace times.csv -q";
+    refused(&place, call, 1, "it holds no requests");
+}
+
+#[test]
+fn single_invocations_are_played_with_their_run_times() {
+    let place = Workplace::new();
+    let calls: String = (0..60).map(|call| format!("a,f,{}.5,0.2\n", 2 * call + 1)).collect();
+    place.write("run.csv", format!("app,func,end_timestamp,duration\n{calls}"));
+    place.done("sim faas --policy none --trace run.csv --duration 2m -q --run-dir runs/a");
+    let call = "sim faas --policy none --trace run.csv --duration 2m -q --output json";
+    // Each minute has its 30 calls; the last one may still run at the end.
+    let requests = place.call(call).json()["requests"].as_f64().unwrap();
+    assert!((59.0..=60.0).contains(&requests), "{requests}");
+    let windows = String::from_utf8(place.read("runs/a/windows.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(windows.lines().next().unwrap()).unwrap();
+    assert!(
+        (first["slo_ms"].as_f64().unwrap() - 1000.0).abs() < 1e-3,
+        "five times 200 ms: {first}"
+    );
+}
+
+#[test]
+fn headers_as_other_tools_write_them_are_read() {
+    let place = Workplace::new();
+    place.write("day.csv", "\u{feff}HashOwner,HashApp,HashFunction,1_minute,2_minute\no,a,f,5,7\n");
+    let call = "sim faas --policy none --trace day.csv --duration 2m -q --output json";
+    assert_eq!(place.call(call).json()["requests"], 12.0);
+}
+
+#[test]
+fn a_simulation_lasts_as_long_as_it_was_told_and_no_longer_than_its_trace() {
+    let place = Workplace::new();
+    let call = "sim faas --policy none --set faas.functions=3";
+    refused(&place, &format!("{call} --duration 5s"), 2, "5s is not a whole number of windows");
+    refused(&place, &format!("{call} --duration 95s"), 2, "write 90s or 100s");
+    place.write("three.csv", "HashOwner,HashApp,HashFunction,1,2,3\no,a,f,5,7,6\n");
+    let call = "sim faas --policy none --trace three.csv";
+    refused(&place, &format!("{call} --duration 10h"), 2, "the trace lasts 180s");
+    assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+    // Without a duration, all of a short trace is played.
+    let called = place.call(call);
+    assert!(called.stderr.contains("1 seed of 180s"), "{}", called.stderr);
+}
+
+#[test]
+fn a_setting_that_the_simulator_does_not_read_is_refused() {
+    let place = Workplace::new();
+    let call = "sim faas --policy none --set ppo.clip=0.1";
+    refused(&place, call, 2, "a simulation does not read it: its settings start with `faas.`");
+    assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }
 
 #[test]
@@ -209,7 +260,7 @@ fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
     };
     check("sim faas", 2, "--policy");
     check("sim faas --policy hpaa", 2, "did you mean `hpa`?");
-    check("sim faas --policy hpa --duration never", 2, "write 500ms, 90s, 20m or 2h");
+    check("sim faas --policy hpa --duration never", 2, "write 500ms, 90s, 20m, 2h or 1d");
     check("sim faas --policy hpa --seeds 5..1", 2, "is not a range");
     check("sim faas --policy hpa --load wild", 2, "faas.load");
     check("sim faas --policy hpa --set faas.functions=0", 2, "faas.functions = 0");

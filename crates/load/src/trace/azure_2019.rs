@@ -108,7 +108,7 @@ pub struct MinuteCountsReader<R> {
 }
 
 impl<R: BufRead> MinuteCountsReader<R> {
-    /// Reads the header. Minutes are named `1` or `minute_1` and must follow each other.
+    /// Reads the header. Minutes are named `1`, `minute_1` or `1_minute` and must follow each other.
     pub fn new(reader: R) -> Result<Self> {
         Self::from_table(Table::new(reader)?)
     }
@@ -118,7 +118,8 @@ impl<R: BufRead> MinuteCountsReader<R> {
         let mut minutes = Vec::new();
         let mut named: Vec<u32> = Vec::new();
         for (column, name) in table.header().iter().enumerate() {
-            let Ok(minute) = name.trim_start_matches("minute_").parse::<u32>() else { continue };
+            let bare = name.trim_start_matches("minute_").trim_end_matches("_minute");
+            let Ok(minute) = bare.parse::<u32>() else { continue };
             if let Some(last) = named.last().filter(|last| last.checked_add(1) != Some(minute)) {
                 return Err(table.error(name, format!("the minutes jump from {last} to {minute}")));
             }

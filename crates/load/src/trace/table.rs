@@ -30,7 +30,9 @@ impl<R: BufRead> Table<R> {
         if !this.read_line()? {
             return Err(this.error("header", "the file is empty".to_owned()));
         }
-        this.header = this.line.split(',').map(|name| name.trim().to_owned()).collect();
+        // Spreadsheets begin a file with a byte-order mark.
+        let header = this.line.trim_start_matches('\u{feff}');
+        this.header = header.split(',').map(|name| name.trim().to_owned()).collect();
         Ok(this)
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::events::{EventForm, EventLog};
 use super::{counts, read, real_duration, since_epoch, token};
 use crate::Ending;
-use crate::options::SettingOptions;
+use crate::options::{SettingOptions, positive_count};
 use crate::output::{Output, print_record};
 use crate::progress::interruption;
 
@@ -46,7 +46,7 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
     /// Steps after which the agent leaves, those before a restart included; none by default.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = positive_count, allow_negative_numbers = true)]
     steps: Option<u64>,
     /// The run directory; runs/agent-NAME by default. If it holds this agent, it goes on.
     #[arg(long, value_name = "DIR")]
