@@ -82,6 +82,8 @@ enum Command {
     /// Recommend requests and replicas for workloads on Kubernetes, from Prometheus or the metrics
     /// server; installs nothing.
     Recommend(operator::HandedOn),
+    /// List, show, export, import and prune recorded decisions.
+    Trajectories(operator::HandedOn),
     /// Measure the speed of learning, simulation and the operator.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -142,6 +144,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Explain(handed_on) => operator::run(&["explain"], &handed_on),
         Command::History(handed_on) => operator::run(&["history"], &handed_on),
         Command::Recommend(handed_on) => operator::run(&["recommend"], &handed_on),
+        Command::Trajectories(handed_on) => operator::run_trajectories(&[], &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
     }
 }

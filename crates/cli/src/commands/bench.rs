@@ -46,6 +46,9 @@ pub(crate) enum BenchCommand {
     /// Measure the operator with 1000 objects on a real API server: reconcile and resync times,
     /// memory, requests. Needs the program operator-bench and Kubernetes binaries.
     Operator(HandedOn),
+    /// Measure a trajectory store: durable writes, reads, queries. Needs the program
+    /// homeostat-trajectories.
+    Trajectories(HandedOn),
 }
 
 #[derive(Args)]
@@ -148,6 +151,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         BenchCommand::Fleet(arguments) => fleet(arguments),
         BenchCommand::Spans(arguments) => spans(arguments),
         BenchCommand::Operator(handed_on) => operator::run_bench(handed_on),
+        BenchCommand::Trajectories(handed_on) => operator::run_trajectories(&["bench"], handed_on),
     }
 }
 

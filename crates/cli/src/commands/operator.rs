@@ -1,5 +1,6 @@
-//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus` and `bench operator`: handed on
-//! to programs of their own, so that simulating needs no Kubernetes client.
+//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`
+//! and `bench trajectories`: handed on to programs of their own, so that simulating needs no Kubernetes
+//! client and no SQLite.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,8 +13,9 @@ use crate::Ending;
 
 const PROGRAM: &str = "homeostat-operator";
 const BENCH: &str = "operator-bench";
+const TRAJECTORIES: &str = "homeostat-trajectories";
 
-/// Arguments of a command of `homeostat-operator`; it explains them itself.
+/// Arguments of a command of another program; it explains them itself.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct HandedOn {
@@ -45,6 +47,11 @@ pub(crate) fn run(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending
 /// Runs the program that times the operator.
 pub(crate) fn run_bench(handed_on: &HandedOn) -> anyhow::Result<Ending> {
     become_program(BENCH, "homeostat-testbed", &[], handed_on)
+}
+
+/// Runs the program of trajectory stores with these words before the arguments.
+pub(crate) fn run_trajectories(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(TRAJECTORIES, TRAJECTORIES, words, handed_on)
 }
 
 /// Runs a program in place of this process where the system can do that: signals and exit codes
