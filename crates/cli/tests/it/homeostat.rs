@@ -3,12 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use homeostat_test_skip::skip;
 use tempfile::TempDir;
 
 /// The project's directory. Cargo runs tests in the directory of their package; where that was when
 /// they were compiled says nothing, as clones may share what is compiled.
 pub(crate) fn root() -> PathBuf {
     Path::new("../..").canonicalize().unwrap()
+}
+
+/// Published data that is not part of the project; without it, a test says so and passes.
+pub(crate) fn published(name: &str) -> Option<PathBuf> {
+    let beside = Path::new("../../../shared/data");
+    let data = std::env::var_os("HOMEOSTAT_TEST_DATA").map_or(beside.to_owned(), PathBuf::from);
+    let path = data.join(name);
+    if path.exists() {
+        return Some(path.canonicalize().unwrap());
+    }
+    skip(&format!("{} is absent; set HOMEOSTAT_TEST_DATA", path.display()));
+    None
 }
 
 /// A directory that is gone after the test.

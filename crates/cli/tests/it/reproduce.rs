@@ -1,10 +1,10 @@
 //! `homeostat reproduce`: its names, what it writes, and the page in a real browser.
 
-use homeostat_experiments::reproduce::simppo_experiments;
+use homeostat_experiments::reproduce::{firm_experiments, simppo_experiments};
 use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table, write_finding};
 
 use crate::browser::Browser;
-use crate::homeostat::Workplace;
+use crate::homeostat::{Workplace, published};
 
 /// A name with markup that must be escaped.
 const BAD: &str = "<script>window.hacked=1</script>";
@@ -190,7 +190,7 @@ fn an_experiment_leaves_figures_and_a_page() {
 #[test]
 fn help_lists_every_experiment() {
     let help = Workplace::new().done("reproduce --help");
-    for (name, asks) in simppo_experiments() {
+    for (name, asks) in simppo_experiments().chain(firm_experiments()) {
         assert!(help.contains(&format!("- {name}:")) && help.contains(asks), "{name}:\n{help}");
     }
     assert!(help.contains("s-rl") && help.contains("--output csv"), "{help}");
@@ -209,5 +209,48 @@ fn wrong_calls_end_before_any_work() {
     check("reproduce simppo/fig-4.6 --episodes 100", "--episodes applies to s-rl only");
     check("reproduce simppo/fig-4.6 --out page.html", "it names the JSON");
     check("reproduce simppo/fig-4.6 --seeds 4..2", "not a range");
+    check("reproduce firm/real-faults", "name its directory with --data DIR");
+    check("reproduce firm/real-faults --data . --seeds 1..3", "leave out --seeds");
+    check("reproduce simppo/fig-4.6 --data .", "--data applies to muserve/... and firm/... only");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+}
+
+#[test]
+fn data_that_is_missing_is_one_error_that_names_the_file() {
+    let place = Workplace::new();
+    let called = place.call("reproduce firm/real-faults --data nowhere");
+    assert_ne!(called.code, Some(0));
+    assert!(
+        called.stderr.contains("nowhere/nezha_rca/trainticket_2023.tar.zst"),
+        "{}",
+        called.stderr
+    );
+    assert!(!place.path("runs").exists(), "a failed call leaves nothing");
+}
+
+#[test]
+fn recorded_faults_are_localised_with_settings_of_other_systems() {
+    let Some(data) =
+        published("nezha_rca").and(published("petshop_rca")).and(published("rcd_sockshop"))
+    else {
+        return;
+    };
+    let data = data.parent().unwrap().display().to_string();
+    let call = format!("reproduce firm/real-faults --data {data} --output json --out figures.json");
+    let figures = Workplace::new().call(&call).json();
+    for set in ["nezha_train_ticket", "petshop", "sock_shop", "sock_shop_60s_late"] {
+        let of = &figures[set];
+        let [top1, top3, avg5] =
+            ["top1", "top3", "avg5"].map(|key| of[key].as_f64().unwrap_or(f64::NAN));
+        assert!(0.0 < top1 && top1 <= top3 && top1 <= avg5 && avg5 <= 1.0, "{set}: {of:#}");
+        assert!(of["ms_per_case"].as_f64().unwrap() > 0.0, "{set}: {of:#}");
+    }
+    // PetShop names no resource; the same seedless computation gives these counts everywhere.
+    assert!(figures["petshop"]["resource_top1"].is_null(), "{figures:#}");
+    let counts = ["nezha_train_ticket", "petshop", "sock_shop"].map(|set| {
+        let of = &figures[set];
+        (of["top1"].as_f64().unwrap() * of["cases"].as_f64().unwrap()).round()
+    });
+    assert_eq!(counts, [19.0, 52.0, 50.0]);
+    assert_eq!(figures["designs"]["used"]["top1"], figures["nezha_train_ticket"]["top1"]);
 }

@@ -1,12 +1,9 @@
 //! `homeostat spans`: critical paths of files, as table, JSON, CSV and page.
 
-use std::path::{Path, PathBuf};
-
-use homeostat_test_skip::skip;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::homeostat::{Workplace, refused};
+use crate::homeostat::{Workplace, published, refused};
 
 /// `requests` requests, one per second: `shop` calls `db`, then `mail`. From the sixth on, `db`
 /// takes 40 ms longer.
@@ -125,7 +122,9 @@ fn a_page_has_flame_graphs_and_runs_nothing_from_a_file() {
 
 #[test]
 fn real_traces_of_a_social_network_have_critical_paths() {
-    let Some(file) = sample("deathstarbench_jaeger/traces-1695947455229.json.zst") else { return };
+    let Some(file) = published("deathstarbench_jaeger/traces-1695947455229.json.zst") else {
+        return;
+    };
     let place = Workplace::new();
     let called = place.call(&format!("spans critical-path {} --output json", file.display()));
     let json = called.json();
@@ -141,16 +140,4 @@ fn real_traces_of_a_social_network_have_critical_paths() {
     for step in ["store_post_client", "write_user_timeline_client", "write_home_timeline_client"] {
         assert!(has(step), "{step} is missing: {json:#}");
     }
-}
-
-/// Published data that is not part of the project; without it, a test says so and passes.
-fn sample(name: &str) -> Option<PathBuf> {
-    let beside = Path::new("../../../shared/data");
-    let data = std::env::var_os("HOMEOSTAT_TEST_DATA").map_or(beside.to_owned(), PathBuf::from);
-    let path = data.join(name);
-    if path.exists() {
-        return Some(path.canonicalize().unwrap());
-    }
-    skip(&format!("{} is absent; set HOMEOSTAT_TEST_DATA", path.display()));
-    None
 }
