@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn an_archive_that_is_missing_or_cut_off_is_one_error_that_names_it() {
-        let readers: [(&str, &dyn Fn(&Path) -> Result<()>); 3] = [
+        type Reader<'a> = &'a dyn Fn(&Path) -> Result<()>;
+        let readers: [(&str, Reader<'_>); 3] = [
             ("nezha_rca/trainticket_2023.tar.zst", &|data| nezha::read(data).map(drop)),
             ("petshop_rca/petshop_dataset.tar.zst", &|data| petshop::read(data).map(drop)),
             ("rcd_sockshop/sock-shop-data.tar.zst", &|data| sock_shop::read(data, 0).map(drop)),
