@@ -1,5 +1,6 @@
 //! Results for people and for programs.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
@@ -122,7 +123,7 @@ fn exact(value: &Value) -> String {
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text).into_owned(),
         Value::Number(number) if number.is_f64() => {
             let number = number.as_f64().unwrap_or(f64::NAN);
             if number.abs() >= 1000.0 {
@@ -137,9 +138,23 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// Names in traces and files of others could command a terminal: what controls it is escaped.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let controls = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || (c.is_control() && c != '\n' && c != '\t')
+    };
+    if !text.contains(controls) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| if controls(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
 /// Writes to standard output; a reader that has gone away ends the program quietly.
 pub(crate) fn print(text: &str) {
-    if let Err(error) = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush())
+    if let Err(error) =
+        io::stdout().write_all(printable(text).as_bytes()).and_then(|()| io::stdout().flush())
     {
         if error.kind() != io::ErrorKind::BrokenPipe {
             say!("error: failed to write the result: {error}");

@@ -52,8 +52,18 @@ pub fn env_factory_of(path: &Path, environments: &Environments) -> Result<EnvFac
 /// The policy of one file.
 pub fn load_candidate(file: &Path) -> Result<Candidate> {
     let bytes = std::fs::read(file).map_err(file_error("read", file))?;
-    let policy = Policy::from_bytes(&bytes)
-        .map_err(|error| Error::BadPolicy { path: file.to_owned(), reason: error.to_string() })?;
+    let policy = Policy::from_bytes(&bytes).map_err(|error| {
+        let is_checkpoint =
+            file.parent().and_then(Path::file_name).is_some_and(|name| name == "checkpoints");
+        let reason = match is_checkpoint {
+            _ if bytes.is_empty() => "file is damaged: it is empty".to_owned(),
+            true => {
+                "it is a checkpoint; give the run directory, or a file of its policies/".to_owned()
+            }
+            false => error.to_string(),
+        };
+        Error::BadPolicy { path: file.to_owned(), reason }
+    })?;
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let number = name.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
     Ok(Candidate { name, agent: number.unwrap_or(0), policy })

@@ -46,10 +46,12 @@ pub enum Error {
         reason: String,
     },
     /// A directory that a new run may not take.
-    #[error("{path} exists already: use another --run-dir, or resume it with --resume", path = path.display())]
+    #[error("{path} exists already: use another --run-dir{otherwise}", path = path.display())]
     RunExists {
         /// Which directory.
         path: PathBuf,
+        /// What else can be done, with a comma before it.
+        otherwise: &'static str,
     },
     /// A directory of something else.
     #[error("{path} is not empty and has no {mark}: use an empty directory, or one that has it", path = path.display())]

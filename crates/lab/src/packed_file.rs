@@ -161,10 +161,21 @@ impl<R: BufRead> ZstdReader<R> {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
-                Err(error) => return Err(io::Error::other(error)),
+                Err(error) => return Err(self.damage(error)),
             }
         }
         Ok(false)
+    }
+
+    /// What is wrong, in words: the library's error of a file that was cut off does not say so.
+    fn damage(&mut self, error: FrameDecoderError) -> io::Error {
+        match self.source.fill_buf() {
+            Ok([]) => io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file ends too early: it was cut off",
+            ),
+            _ => io::Error::other(error),
+        }
     }
 }
 
@@ -182,7 +193,9 @@ impl<R: BufRead> Read for ZstdReader<R> {
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let step = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, step).map_err(io::Error::other)?;
+                if let Err(error) = self.decoder.decode_blocks(&mut self.source, step) {
+                    return Err(self.damage(error));
+                }
             }
             let count = self.decoder.read(buffer)?;
             if count > 0 {

@@ -47,7 +47,12 @@ pub struct FoundCheckpoint {
 impl RunDirectory {
     /// A new directory for training, locked for this process. It must not exist yet, or be empty.
     pub fn create(path: &Path) -> Result<Self> {
-        let this = Self::create_plain(path)?;
+        let this = Self::create_plain(path).map_err(|error| match error {
+            Error::RunExists { path, .. } => {
+                Error::RunExists { path, otherwise: ", or resume it with --resume" }
+            }
+            other => other,
+        })?;
         this.create_subdirectories()?;
         Ok(this)
     }
@@ -72,7 +77,7 @@ impl RunDirectory {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
                 if !is_empty {
-                    return Err(Error::RunExists { path: path.to_owned() });
+                    return Err(Error::RunExists { path: path.to_owned(), otherwise: "" });
                 }
             }
             Err(error) => return Err(file_error("create", path)(error)),
@@ -174,7 +179,15 @@ impl RunDirectory {
     }
 
     fn checkpoint_files(&self) -> Result<Vec<PathBuf>> {
-        let mut files = list(&self.file("checkpoints"), "safetensors")?;
+        let directory = self.file("checkpoints");
+        if !directory.is_dir() {
+            return Err(Error::NoCheckpoint {
+                path: self.path.clone(),
+                reason: "its directory checkpoints/ is missing; restore it, or start a new run"
+                    .to_owned(),
+            });
+        }
+        let mut files = list(&directory, "safetensors")?;
         files.sort();
         Ok(files)
     }

@@ -167,6 +167,16 @@ pub(crate) fn positive(setting: &str, value: f32) -> Result<()> {
     }
 }
 
+/// Adam moves each weight by about the learning rate: above 1 nothing is learnt, and far above it
+/// weights stay finite and useless.
+pub(crate) fn learning_rate(setting: &str, value: f32) -> Result<()> {
+    if value > 0.0 && value <= 1.0 {
+        Ok(())
+    } else {
+        refuse(setting, value, "it must be a number above 0 and at most 1")
+    }
+}
+
 pub(crate) fn not_negative(setting: &str, value: f32) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         Ok(())

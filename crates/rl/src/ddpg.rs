@@ -11,8 +11,8 @@ use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, not_negative, open_unit, positive,
-    suited_to, unit,
+    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, learning_rate, not_negative,
+    open_unit, positive, suited_to, unit,
 };
 use crate::learner::Guard;
 use crate::noise::{Noise, NoiseConfig};
@@ -99,8 +99,8 @@ impl DdpgConfig {
         for width in &self.hidden {
             at_least_one("ddpg.hidden", *width)?;
         }
-        positive("ddpg.actor_learning_rate", self.actor_learning_rate)?;
-        positive("ddpg.critic_learning_rate", self.critic_learning_rate)?;
+        learning_rate("ddpg.actor_learning_rate", self.actor_learning_rate)?;
+        learning_rate("ddpg.critic_learning_rate", self.critic_learning_rate)?;
         open_unit("ddpg.gamma", self.gamma)?;
         unit("ddpg.soft_update", self.soft_update)?;
         match self.noise {

@@ -9,7 +9,8 @@ use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network, argmax, clip
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, open_unit, positive, suited_to, unit,
+    MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, learning_rate, open_unit, positive,
+    suited_to, unit,
 };
 use crate::learner::Guard;
 use crate::optimized_network::OptimizedNetwork;
@@ -102,7 +103,7 @@ impl DqnConfig {
         for width in &self.hidden {
             at_least_one("dqn.hidden", *width)?;
         }
-        positive("dqn.learning_rate", self.learning_rate)?;
+        learning_rate("dqn.learning_rate", self.learning_rate)?;
         open_unit("dqn.gamma", self.gamma)?;
         unit("dqn.epsilon_start", self.epsilon_start)?;
         unit("dqn.epsilon_end", self.epsilon_end)?;

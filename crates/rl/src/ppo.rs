@@ -8,7 +8,9 @@ use homeostat_env::Action;
 use homeostat_nn::{Activation, AdamConfig, AlignedBuffer, Head, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{MAX_ENVS, MAX_ROWS, at_least_one, count, open_unit, positive, unit};
+use crate::algorithm::{
+    MAX_ENVS, MAX_ROWS, at_least_one, count, learning_rate, open_unit, positive, unit,
+};
 use crate::learner::Guard;
 use crate::optimized_network::{OptimizedNetwork, policy_and_value};
 use crate::rollout::{Batch, Decided, Rollout};
@@ -118,8 +120,8 @@ impl PpoConfig {
         for width in &self.hidden {
             at_least_one("ppo.hidden", *width)?;
         }
-        positive("ppo.actor_learning_rate", self.actor_learning_rate)?;
-        positive("ppo.critic_learning_rate", self.critic_learning_rate)?;
+        learning_rate("ppo.actor_learning_rate", self.actor_learning_rate)?;
+        learning_rate("ppo.critic_learning_rate", self.critic_learning_rate)?;
         positive("ppo.adam_epsilon", self.adam_epsilon)?;
         open_unit("ppo.gamma", self.gamma)?;
         unit("ppo.gae_lambda", self.gae_lambda)?;

@@ -6,7 +6,7 @@ use homeostat_env::Action;
 use homeostat_nn::{Activation, AdamConfig, Head, clip_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{at_least_one, positive, unit};
+use crate::algorithm::{at_least_one, learning_rate, positive, unit};
 use crate::learner::Guard;
 use crate::optimized_network::{OptimizedNetwork, policy_and_value};
 use crate::{
@@ -68,8 +68,8 @@ impl ReinforceConfig {
         for width in &self.hidden {
             at_least_one("reinforce.hidden", *width)?;
         }
-        positive("reinforce.policy_learning_rate", self.policy_learning_rate)?;
-        positive("reinforce.baseline_learning_rate", self.baseline_learning_rate)?;
+        learning_rate("reinforce.policy_learning_rate", self.policy_learning_rate)?;
+        learning_rate("reinforce.baseline_learning_rate", self.baseline_learning_rate)?;
         unit("reinforce.gamma", self.gamma)?;
         unit("reinforce.entropy_coefficient", self.entropy_coefficient)?;
         positive("reinforce.reward_scale", self.reward_scale)?;

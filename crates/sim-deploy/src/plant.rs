@@ -2,9 +2,9 @@
 
 use homeostat_core::{Bytes, Fraction, SeedTree, SimDuration, SimTime, Stream};
 use homeostat_decide::{
-    Allocation, AllocationBounds, Decision, Error, Features, HpaVpaConfig, Observation, Plant,
-    PlantSource, PolicyConfig, Result, ScaledBy, SimulatedPlant, TargetTotals, TargetWindow,
-    VpaConfig,
+    Allocation, AllocationBounds, Decision, Error, Features, HpaVpaConfig, JointConfig,
+    Observation, Plant, PlantSource, PolicyConfig, Result, ScaledBy, SimulatedPlant, TargetTotals,
+    TargetWindow, VpaConfig,
 };
 
 use crate::{Change, Cluster, DeployPlan, DeploymentSetup};
@@ -145,6 +145,9 @@ impl SimulatedPlant for DeployPlant {
             PolicyConfig::Vpa(_) => PolicyConfig::Vpa(vpa()?),
             PolicyConfig::HpaVpa(config) => {
                 PolicyConfig::HpaVpa(HpaVpaConfig { vpa: vpa()?, ..config })
+            }
+            PolicyConfig::Joint(config) => {
+                PolicyConfig::Joint(JointConfig { vpa: vpa()?, ..config })
             }
             other => other,
         })

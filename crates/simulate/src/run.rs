@@ -157,6 +157,14 @@ impl FinishedSimulation {
             path: path.to_owned(),
             reason: format!("its {name} cannot be used: {reason}"),
         };
+        if directory.file("metrics.jsonl").is_file() {
+            return Err(Error::Unreadable {
+                source_text: path.display().to_string(),
+                reason: "it is a training run, not a simulation of `homeostat sim`; `homeostat eval` plays its \
+                         policies"
+                    .to_owned(),
+            });
+        }
         let facts: SimulationFacts = serde_json::from_slice(&directory.read("run.json")?)
             .map_err(|error| unreadable("run.json", error.to_string()))?;
         if facts.kind != KIND {

@@ -223,6 +223,9 @@ pub fn read_model(path: &Path) -> Result<TrafficModel> {
         reason,
     };
     let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    if text.trim().is_empty() {
+        return Err(refused("it is empty; `homeostat trace fit --out` writes a model".to_owned()));
+    }
     let model: TrafficModel =
         toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
     model.validate().map_err(|error| refused(error.to_string()))?;

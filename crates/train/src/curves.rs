@@ -43,6 +43,14 @@ pub fn read_curves(runs: &[RunDirectory]) -> Result<Vec<Curve>> {
         let word = |key: &str| facts[key].as_str().unwrap_or("unknown").to_owned();
         let points =
             by_name.entry(format!("{} on {}", word("algorithm"), word("env"))).or_default();
+        if !run.file("metrics.jsonl").is_file() {
+            return Err(Error::Curves {
+                reason: format!(
+                    "{} is no training run: it has no metrics.jsonl; `homeostat report` draws simulations",
+                    run.path().display()
+                ),
+            });
+        }
         let metrics = run.read("metrics.jsonl")?;
         for line in String::from_utf8_lossy(&metrics).lines() {
             // A run that is being written may end in half a line.

@@ -1,6 +1,6 @@
 //! Playing a finished policy.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use homeostat_core::SeedTree;
 use homeostat_env::Action;
@@ -41,6 +41,9 @@ impl Evaluation {
     }
 }
 
+/// Called after each episode with how many are played, and how many there are.
+pub type EpisodeWatch<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
 /// Plays every policy in its own environment, all at once. Episode k has the same seed for each
 /// policy. Policies of a shared environment play it together; an agent without a policy holds
 /// still. Once `stop` is set, it ends with an error.
@@ -49,6 +52,17 @@ pub fn evaluate(
     env_factory: &EnvFactory,
     config: &EvaluationConfig,
     stop: &AtomicBool,
+) -> Result<Vec<Evaluation>> {
+    evaluate_watched(candidates, env_factory, config, stop, &|_, _| {})
+}
+
+/// [`evaluate`], with its progress.
+pub fn evaluate_watched(
+    candidates: Vec<Candidate>,
+    env_factory: &EnvFactory,
+    config: &EvaluationConfig,
+    stop: &AtomicBool,
+    watch: EpisodeWatch<'_>,
 ) -> Result<Vec<Evaluation>> {
     if config.episodes == 0 {
         return Err(Error::OutOfRange {
@@ -60,8 +74,10 @@ pub fn evaluate(
     }
     let shared = candidates.first().map(|candidate| candidate.policy.env());
     if let Some(env) = shared.filter(|env| env_factory.is_shared(env)) {
-        return evaluate_together(&candidates, env, env_factory, config, stop);
+        return evaluate_together(&candidates, env, env_factory, config, stop, watch);
     }
+    let all = (config.episodes as u64).saturating_mul(candidates.len() as u64);
+    let played = AtomicU64::new(0);
     let mut tasks: Vec<_> = candidates.into_iter().map(|candidate| (candidate, None)).collect();
     for_each_agent(config.kernel, &mut tasks, |(candidate, result), workspace| {
         let mut play = || -> Result<Evaluation> {
@@ -88,6 +104,7 @@ pub fn evaluate(
                 }
                 returns.push(total);
                 lengths.push(length);
+                watch(played.fetch_add(1, Ordering::Relaxed) + 1, all);
             }
             Ok(Evaluation { name: name.clone(), returns, lengths })
         };

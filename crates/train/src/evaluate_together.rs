@@ -1,13 +1,13 @@
 //! Playing the policies of a run together, in the world that they share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use homeostat_core::{AgentId, SeedTree};
 use homeostat_lab::{Candidate, EnvFactory, Error, Result};
 use homeostat_rl::{Workspace, for_each_agent};
 
-use crate::evaluate::refuse_to_go_on;
+use crate::evaluate::{EpisodeWatch, refuse_to_go_on};
 use crate::{Evaluation, EvaluationConfig};
 
 /// Episodes that are played at once: what memory holds of them does not grow with their number.
@@ -25,7 +25,9 @@ pub(crate) fn evaluate_together(
     env_factory: &EnvFactory,
     config: &EvaluationConfig,
     stop: &AtomicBool,
+    watch: EpisodeWatch<'_>,
 ) -> Result<Vec<Evaluation>> {
+    let played = AtomicU64::new(0);
     let agents = candidates.iter().map(|candidate| AgentId::new(candidate.agent));
     let places = agents.enumerate().map(|(place, agent)| (agent, place)).collect();
     let stage = Stage { candidates, places, env, env_factory, config, stop };
@@ -40,6 +42,7 @@ pub(crate) fn evaluate_together(
         let mut tasks: Vec<_> = episodes.map(|episode| (episode, None)).collect();
         for_each_agent(config.kernel, &mut tasks, |(episode, result), workspace| {
             *result = Some(stage.play(*episode, workspace));
+            watch(played.fetch_add(1, Ordering::Relaxed) + 1, config.episodes as u64);
         });
         for (_, result) in tasks {
             let parts = result.expect("every task ran")?;

@@ -19,7 +19,7 @@ mod watched_team;
 
 pub use curves::{Curve, draw_curves, read_curves};
 pub use episode_stats::{AgentRound, TimeSplit};
-pub use evaluate::{Evaluation, EvaluationConfig, evaluate};
+pub use evaluate::{EpisodeWatch, Evaluation, EvaluationConfig, evaluate, evaluate_watched};
 pub use metrics::{ExtraWriters, RoundTiming};
 pub use trainer::Trainer;
 pub use training::{Progress, Silent, Training, TrainingSummary, Watcher};

@@ -1,19 +1,19 @@
 //! `homeostat eval`.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use homeostat_lab::{Summary, env_factory_of, load_candidates};
 use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
-use homeostat_train::{Evaluation, EvaluationConfig, evaluate};
+use homeostat_train::{Evaluation, EvaluationConfig, evaluate_watched};
 use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::commands::train::{crossed, parse_thresholds};
-use crate::options::{environments, use_threads};
+use crate::options::{count, environments, use_threads};
 use crate::output::{Output, print_record, print_records};
+use crate::progress::CountView;
 
 /// Evaluate the policies of a run, or one policy file.
 #[derive(Args)]
@@ -25,8 +25,8 @@ pub(crate) struct EvalArguments {
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// Episodes per policy.
-    #[arg(long, default_value_t = 100)]
-    episodes: usize,
+    #[arg(long, default_value_t = 100, value_parser = count, allow_negative_numbers = true)]
+    episodes: u64,
     /// Seed of the environments; independent of the training seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -45,6 +45,9 @@ pub(crate) struct EvalArguments {
     /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
+    /// Print only the result, no progress.
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 /// The figures of [`summary_record`].
@@ -64,14 +67,23 @@ pub(crate) fn run(arguments: &EvalArguments) -> anyhow::Result<Ending> {
     let candidates = load_candidates(&arguments.run)?;
     let env_factory = env_factory_of(&arguments.run, &environments())?;
     let config = EvaluationConfig {
-        episodes: arguments.episodes,
+        episodes: usize::try_from(arguments.episodes).unwrap_or(usize::MAX),
         seed: arguments.seed,
         sampling: if arguments.stochastic { Sampling::Stochastic } else { Sampling::Greedy },
         kernel: Kernel::best(),
     };
-    // Nothing is written before the end: Ctrl-C ends the program itself.
-    let evaluations = evaluate(candidates, &env_factory, &config, &AtomicBool::new(false))?;
-    let figures = summary_record(&evaluations, arguments.episodes);
+    let view = CountView::new("episodes", arguments.quiet)?;
+    let evaluations = evaluate_watched(
+        candidates,
+        &env_factory,
+        &config,
+        view.interruption(),
+        &|done, total| {
+            view.show(done, total);
+        },
+    )?;
+    view.finish();
+    let figures = summary_record(&evaluations, config.episodes);
     if arguments.per_agent {
         print_records(arguments.output, &evaluations.iter().map(agent_record).collect::<Vec<_>>());
     } else {

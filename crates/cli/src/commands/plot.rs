@@ -44,6 +44,13 @@ pub(crate) fn run(arguments: &PlotArguments) -> anyhow::Result<Ending> {
         }
         .into());
     }
+    if !arguments.out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) {
+        return Err(Error::Unreadable {
+            source_text: format!("flag --out {}", arguments.out.display()),
+            reason: "pictures are written as SVG: use a name that ends in .svg".to_owned(),
+        }
+        .into());
+    }
     let runs = arguments
         .runs
         .iter()

@@ -168,11 +168,12 @@ fn page_beside(figures: &Path) -> PathBuf {
 
 fn show_finding(finding: &Finding) {
     for table in &finding.tables {
-        say!("\n{}", table.title);
+        // With their tables: they are worth nothing apart.
+        print(&format!("\n{}\n", table.title));
         print_records(Output::Table, &records(table));
     }
     for note in &finding.notes {
-        say!("\n{note}");
+        print(&format!("\n{note}\n"));
     }
 }
 
@@ -296,26 +297,25 @@ fn rows(result: &SrlResult) -> Vec<Value> {
 
 fn show(result: &SrlResult) {
     for isolated in &result.isolated {
-        say!(
+        print(&format!(
             "\nalone, reward {}: 95 % of the way after {} episodes ({:.0} to {:.0} by function; paper \
-             280 to 350; {} agents gained nothing), training reward {}",
+             280 to 350; {} agents gained nothing), training reward {}\n",
             isolated.reward,
             isolated.episodes_to_95_pct,
             isolated.quickest_and_slowest.0,
             isolated.quickest_and_slowest.1,
             isolated.without_gain,
             isolated.training_reward
-        );
+        ));
         print_records(Output::Table, &isolated.policies.iter().map(record).collect::<Vec<_>>());
     }
     for together in &result.together {
         let (low, mean, high) = together.p99_over_alone;
-        say!(
+        print(&format!(
             "\ntogether at {:.0} % load, reward {}: p99 {mean:.1} times that alone, {low:.1} to {high:.1} \
-             by function (paper 2.2 to 4.8)",
-            together.load_pct,
-            together.reward
-        );
+             by function (paper 2.2 to 4.8)\n",
+            together.load_pct, together.reward
+        ));
         let mut records: Vec<Value> = together.policies.iter().map(record).collect();
         let joint = result
             .joint
@@ -326,12 +326,10 @@ fn show(result: &SrlResult) {
         }
         print_records(Output::Table, &records);
         if let Some(joint) = joint {
-            say!(
-                "trained together: reward {} a step, alone {}: {} % below (paper 55.9 %)",
-                joint.training_reward,
-                joint.alone_reward,
-                joint.below_alone_pct
-            );
+            print(&format!(
+                "trained together: reward {} a step, alone {}: {} % below (paper 55.9 %)\n",
+                joint.training_reward, joint.alone_reward, joint.below_alone_pct
+            ));
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct SimArguments {
     /// Simulator, the first part of its environments' ids: faas is a serverless platform, deploy a
     /// Kubernetes cluster with Deployments.
     simulator: String,
-    /// Autoscaling policy: hpa, vpa, hpa+vpa, kpa, ensure, ensure-util, aimd, staffing, short-first,
+    /// Autoscaling policy: hpa, vpa, hpa+vpa, joint (the operator's default), kpa, ensure, ensure-util, aimd, staffing, short-first,
     /// on-demand, none, random, a run directory or a .policy file.
     #[arg(long, value_name = "POLICY")]
     policy: String,

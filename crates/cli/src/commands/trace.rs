@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use homeostat_lab::{FileProgress, write_atomically};
+use homeostat_lab::{Error, FileProgress, write_atomically};
 use homeostat_load::traffic::{Quantiles, TrafficModel};
 use homeostat_simulate::{
     GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
@@ -54,6 +54,9 @@ pub(crate) struct FitArguments {
     /// TOML file for the model.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Replace the file of --out if it exists.
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
@@ -83,6 +86,9 @@ pub(crate) struct GenerateArguments {
     /// Trace file.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Replace the file of --out if it exists.
+    #[arg(long)]
+    force: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
@@ -109,7 +115,22 @@ fn inspect(arguments: &InspectArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A file that took work is not replaced by a slip of the keyboard.
+fn refuse_to_replace(out: &Path, force: bool) -> anyhow::Result<()> {
+    if force || !out.is_file() {
+        return Ok(());
+    }
+    Err(Error::Unreadable {
+        source_text: format!("flag --out {}", out.display()),
+        reason: "the file exists already: use another name, or replace it with --force".to_owned(),
+    }
+    .into())
+}
+
 fn fit(arguments: &FitArguments) -> anyhow::Result<()> {
+    if let Some(out) = &arguments.out {
+        refuse_to_replace(out, arguments.force)?;
+    }
     let mut pace = Pace::new(arguments.quiet);
     let otherwise = TrafficModel::azure_2019();
     let model = fit_trace(&arguments.files, &otherwise, &mut |path, progress| {
@@ -129,6 +150,7 @@ fn fit(arguments: &FitArguments) -> anyhow::Result<()> {
 }
 
 fn generate(arguments: &GenerateArguments) -> anyhow::Result<()> {
+    refuse_to_replace(&arguments.out, arguments.force)?;
     let model = match arguments.model.as_str() {
         "azure-2019" => TrafficModel::azure_2019(),
         "azure-2019-fortnight" => TrafficModel::azure_2019_fortnight(),

@@ -1,6 +1,6 @@
 //! Wrong calls end with a clear word, the right code, and nothing half done.
 
-use crate::homeostat::{Workplace, refused};
+use crate::homeostat::{Workplace, files_below, refused};
 
 #[test]
 fn usage_errors_name_the_value_and_the_nearest_word() {
@@ -48,6 +48,60 @@ fn usage_errors_name_the_value_and_the_nearest_word() {
     check("bench fleet --only train_s.n13", "there are train_s.n12, train_s.n110, ");
     check("bench fleet --only train", "growth");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
+}
+
+#[test]
+fn what_is_of_another_kind_is_named_with_what_to_do() {
+    let place = Workplace::new();
+    place.done("train ppo --env toy/identity-v1 --steps 2048 -q --run-dir runs/a");
+    place.done("sim faas --policy none --duration 10s --set faas.functions=3 -q --run-dir runs/s");
+    let check = |arguments: &str, code: i32, expect: &str| refused(&place, arguments, code, expect);
+    check("train ppo --set clip=0.1", 2, "did you mean `ppo.clip`?");
+    check("train dqn --set gamma=0.1", 2, "did you mean `dqn.gamma`?");
+    check("replay runs/a --policy none", 2, "it is a training run, not a simulation");
+    check("plot runs/s", 1, "`homeostat report` draws simulations");
+    check("plot runs/a --out x.png", 2, "use a name that ends in .svg");
+    assert!(!place.path("x.png").exists());
+    let again = place.call("sim faas --policy none --run-dir runs/s");
+    assert!(
+        again.stderr.contains("runs/s exists already: use another --run-dir\n"),
+        "{}",
+        again.stderr
+    );
+    check("train ppo --run-dir runs/a", 2, "or resume it with --resume");
+    let checkpoints = files_below(&place.path("runs/a/checkpoints"));
+    check(
+        &format!("eval runs/a/checkpoints/{}", checkpoints[0]),
+        1,
+        "it is a checkpoint; give the run",
+    );
+    std::fs::remove_dir_all(place.path("runs/a/checkpoints")).unwrap();
+    check("train --resume runs/a --steps 4096", 1, "its directory checkpoints/ is missing");
+    place.write("empty.policy", "");
+    check("eval empty.policy", 1, "file is damaged: it is empty");
+    place.write("empty.toml", "");
+    check(
+        "trace generate --model empty.toml --out made.csv",
+        2,
+        "it is empty; `homeostat trace fit",
+    );
+    place.write("binary.toml", [0xff, 0xfe, 0x00]);
+    check("train ppo --config binary.toml", 2, "it is not text; settings are TOML");
+    // The start of a frame, and nothing after it.
+    place.write("cut.zst", [0x28, 0xb5, 0x2f, 0xfd, 0x20]);
+    check("trace inspect cut.zst", 1, "the file ends too early: it was cut off");
+    check("train ppo --set ppo.actor_learning_rate=1e30", 2, "above 0 and at most 1");
+}
+
+#[test]
+fn names_of_others_do_not_control_the_terminal() {
+    let place = Workplace::new();
+    place.write("day.csv", "HashOwner,HashApp,HashFunction,1\no,a,f\u{1b}[31m,9\n");
+    for output in ["table", "csv", "json"] {
+        let call = "sim faas --policy none --trace day.csv --per-function -q --output";
+        let printed = place.done(&format!("{call} {output}"));
+        assert!(!printed.contains('\u{1b}') && printed.contains("1b"), "{printed:?}");
+    }
 }
 
 #[test]
@@ -146,6 +200,6 @@ fn a_damaged_policy_is_refused() {
         &place,
         "eval run/checkpoints/step-00000000000000002000.safetensors",
         1,
-        "file is homeostat-checkpoint/1, expected homeostat-policy/2",
+        "it is a checkpoint; give the run directory",
     );
 }

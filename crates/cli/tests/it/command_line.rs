@@ -127,6 +127,20 @@ fn a_policy_is_played_by_run_and_by_file() {
 }
 
 #[test]
+fn a_long_evaluation_shows_its_progress() {
+    let place = Workplace::new();
+    place.done(&format!("{SHORT} --run-dir run"));
+    let mut command = place.command("eval run --episodes 1e12");
+    let mut playing = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let stderr = playing.stderr.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line).unwrap();
+    playing.kill().unwrap();
+    playing.wait().unwrap();
+    assert!(line.contains(" of 1000000000000 episodes"), "{line}");
+}
+
+#[test]
 fn environments_are_listed_explained_and_checked() {
     let place = Workplace::new();
     let list = place.done("env list");

@@ -181,6 +181,17 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+fn a_file_is_replaced_only_on_demand() {
+    let place = Workplace::new();
+    place.write("day.csv", "precious");
+    let call = "trace generate --functions 2 --minutes 5 --out day.csv";
+    refused(&place, call, 2, "the file exists already");
+    assert_eq!(place.read("day.csv"), b"precious");
+    place.done(&format!("{call} --force"));
+    refused(&place, "trace fit day.csv --out day.csv", 2, "replace it with --force");
+}
+
+#[test]
 fn help_teaches_with_examples() {
     let place = Workplace::new();
     for verb in ["inspect", "fit", "generate"] {

@@ -79,7 +79,13 @@ impl UserLayers {
     pub fn with_file(self, path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable {
             source_text: format!("file {}", path.display()),
-            reason: error.to_string(),
+            reason: match error.kind() {
+                std::io::ErrorKind::InvalidData => {
+                    "it is not text; settings are TOML, as `homeostat config default` prints them"
+                        .to_owned()
+                }
+                _ => error.to_string(),
+            },
         })?;
         let file = SettingsFile { name: path.display().to_string(), text };
         Ok(Self { file: Some(file), ..self })

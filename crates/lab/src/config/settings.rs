@@ -173,9 +173,21 @@ impl Settings {
                 let variables: Vec<_> = self.order.iter().map(|key| variable_of_key(key)).collect();
                 nearest(key, variables.iter().map(String::as_str))
             }
-            _ => nearest(key, self.order.iter().map(String::as_str)),
+            _ => match self.of_name(key) {
+                Some(whole) => format!(", did you mean `{whole}`?"),
+                None => nearest(key, self.order.iter().map(String::as_str)),
+            },
         };
         Error::UnknownKey { key: key.to_owned(), source_text: source.to_string(), hint }
+    }
+
+    /// The setting whose section was left out: that of the algorithm, or the first of this name.
+    fn of_name(&self, name: &str) -> Option<&str> {
+        let section = self.word("run.algorithm");
+        let has_name = |key: &&String| section_and_name(key).1 == name;
+        let named = || self.order.iter().filter(has_name);
+        let own = named().find(|key| section_and_name(key).0 == section);
+        own.or_else(|| named().next()).map(String::as_str)
     }
 
     fn key_of_variable(&self, variable: &str) -> Option<String> {

@@ -16,7 +16,7 @@ mod tenants;
 mod text_view;
 
 use homeostat_decide::{
-    EnsureConfig, HpaVpaConfig, KpaConfig, PolicyConfig, ShortFirstConfig, VpaConfig,
+    EnsureConfig, HpaVpaConfig, JointConfig, KpaConfig, PolicyConfig, ShortFirstConfig, VpaConfig,
 };
 use homeostat_env::Info;
 
@@ -71,6 +71,7 @@ pub fn heuristic(
         PolicyConfig::HpaVpa(config) => {
             PolicyConfig::HpaVpa(HpaVpaConfig { vpa: vpa()?, ..config })
         }
+        PolicyConfig::Joint(config) => PolicyConfig::Joint(JointConfig { vpa: vpa()?, ..config }),
         other => other,
     })
 }

@@ -17,6 +17,22 @@ fn env(id: &str, plan: &FaasPlan) -> Box<dyn Env> {
 }
 
 #[test]
+fn every_policy_with_a_history_of_use_reads_it_by_the_clock_of_the_platform() {
+    let faas = homeostat_sim_faas::FaasConfig::default().build().unwrap();
+    let seeds = homeostat_core::SeedTree::new(1);
+    let scaled_by = homeostat_decide::ScaledBy::Controllers;
+    let plant = homeostat_decide::PlantSource::make(&faas, &[0], &seeds, scaled_by).unwrap();
+    let history = |name: &str| match plant.heuristic(name, 0).unwrap() {
+        homeostat_decide::PolicyConfig::Vpa(vpa) => format!("{vpa:?}"),
+        homeostat_decide::PolicyConfig::HpaVpa(both) => format!("{:?}", both.vpa),
+        homeostat_decide::PolicyConfig::Joint(joint) => format!("{:?}", joint.vpa),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(history("joint"), history("vpa"));
+    assert_eq!(history("hpa+vpa"), history("vpa"));
+}
+
+#[test]
 fn every_world_keeps_the_contract() {
     let plan = plan(|_| {});
     for spec in specs(plan.config()) {
