@@ -1,6 +1,8 @@
 //! From network outputs to actions, log-probabilities and entropies, and back:
 //! the gradients of both with respect to the outputs.
 
+use std::ops::Range;
+
 use homeostat_core::Stream;
 
 use crate::Kernel;
@@ -60,7 +62,7 @@ impl Head {
         match self {
             Self::Categorical(choices) => {
                 for (group, action) in groups(choices).zip(action) {
-                    *action = argmax(&outputs[group.0..group.1]) as f32;
+                    *action = argmax(&outputs[group]) as f32;
                 }
             }
             Self::Gaussian(len) => action.copy_from_slice(&outputs[..*len]),
@@ -85,7 +87,7 @@ impl Head {
                 for (row, action) in actions.chunks_exact_mut(choices.len()).enumerate() {
                     let probs = &scratch.probs[row * self.outputs()..];
                     for (group, action) in groups(choices).zip(action) {
-                        *action = draw(&probs[group.0..group.1], rng.uniform() as f32) as f32;
+                        *action = draw(&probs[group], rng.uniform() as f32) as f32;
                     }
                 }
             }
@@ -126,7 +128,7 @@ impl Head {
                 for ((log_probs, probs), action) in rows.zip(actions.chunks_exact(choices.len())) {
                     let chosen = groups(choices)
                         .zip(action)
-                        .map(|((start, _), choice)| log_probs[start + *choice as usize]);
+                        .map(|(group, choice)| log_probs[group][*choice as usize]);
                     scratch.log_prob.push(chosen.sum());
                     let entropy: f32 =
                         probs.iter().zip(log_probs).map(|(p, log_p)| p * log_p).sum();
@@ -174,9 +176,9 @@ impl Head {
                 for (row, (action, d_outputs)) in rows.enumerate() {
                     let log_probs = &scratch.log_probs[row * width..][..width];
                     let probs = &scratch.probs[row * width..][..width];
-                    for ((start, end), choice) in groups(choices).zip(action) {
-                        let (log_probs, probs) = (&log_probs[start..end], &probs[start..end]);
-                        let d_outputs = &mut d_outputs[start..end];
+                    for (group, choice) in groups(choices).zip(action) {
+                        let (log_probs, probs) = (&log_probs[group.clone()], &probs[group.clone()]);
+                        let d_outputs = &mut d_outputs[group];
                         let entropy: f32 =
                             -probs.iter().zip(log_probs).map(|(p, log_p)| p * log_p).sum::<f32>();
                         for ((d, p), log_p) in d_outputs.iter_mut().zip(probs).zip(log_probs) {
@@ -215,10 +217,10 @@ impl HeadScratch {
     }
 }
 
-/// First and one-past-last column of each component.
-fn groups(choices: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+/// The columns of each component.
+fn groups(choices: &[usize]) -> impl Iterator<Item = Range<usize>> {
     choices.iter().scan(0, |start, len| {
-        let group = (*start, *start + len);
+        let group = *start..*start + len;
         *start += len;
         Some(group)
     })

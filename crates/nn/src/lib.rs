@@ -48,7 +48,7 @@ pub use file::{StateFile, decode, encode};
 pub use head::{Head, HeadScratch, argmax};
 pub use init::Init;
 pub use kernel::{AlignedBuffer, Kernel};
-pub use mlp::{MlpShape, Tape};
+pub use mlp::{InputRows, MlpShape, Tape};
 pub use network::Network;
 pub use recurrent::{
     Cell, RecurrentConfig, RecurrentGradients, RecurrentInput, RecurrentNetwork, RecurrentShape,

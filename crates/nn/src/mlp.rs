@@ -28,7 +28,7 @@ pub(crate) const ALIGNMENT: usize = 16;
 /// use std::sync::Arc;
 ///
 /// use homeostat_core::Stream;
-/// use homeostat_nn::{Activation, Adam, AdamConfig, Init, Kernel, MlpShape, Network, Tape};
+/// use homeostat_nn::{Activation, Adam, AdamConfig, Init, InputRows, Kernel, MlpShape, Network, Tape};
 ///
 /// # fn main() -> homeostat_nn::Result<()> {
 /// let shape = Arc::new(MlpShape::new(&[1, 16, 1], Activation::Tanh, Activation::Identity)?);
@@ -44,7 +44,7 @@ pub(crate) const ALIGNMENT: usize = 16;
 ///     let errors: Vec<f32> = y.iter().zip(&x).map(|(y, x)| y - 2.0 * x).collect();
 ///     loss = errors.iter().map(|error| error * error).sum();
 ///     let params = network.params();
-///     let input = (&x[..], x.len());
+///     let input = InputRows { x: &x, rows: x.len() };
 ///     shape.backward(kernel, params, input, &mut tape, &errors, Some(&mut grads), None);
 ///     assert!(adam.step(kernel, 1e-2, 1.0, &grads, network.params_mut()));
 /// }
@@ -55,6 +55,15 @@ pub(crate) const ALIGNMENT: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MlpShape {
     layers: Vec<Layer>,
+}
+
+/// The inputs of a pass.
+#[derive(Debug, Clone, Copy)]
+pub struct InputRows<'a> {
+    /// One row after the other.
+    pub x: &'a [f32],
+    /// How many there are.
+    pub rows: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -167,12 +176,13 @@ impl MlpShape {
         &self,
         kernel: Kernel,
         params: &[f32],
-        (x, rows): (&[f32], usize),
+        input: InputRows<'_>,
         tape: &mut Tape,
         d_output: &[f32],
         mut grads: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
     ) {
+        let InputRows { x, rows } = input;
         let Tape { outputs, delta, next_delta, transposed } = tape;
         let last = &self.layers[self.layers.len() - 1];
         let count = rows * last.outputs;
@@ -183,9 +193,10 @@ impl MlpShape {
             if let Some(grads) = grads.as_deref_mut() {
                 layer.parameter_gradient(kernel, input, delta, rows, grads);
             }
-            let below = self.layers[index - 1].activation;
+            let activation = self.layers[index - 1].activation;
+            let below = Below { activation, output: input, rows };
             let next = next_delta.at_least(rows * layer.inputs);
-            layer.input_gradient(kernel, params, delta, rows, (below, input), next, transposed);
+            layer.input_gradient(kernel, params, delta, below, next, transposed);
             std::mem::swap(delta, next_delta);
         }
         let first = &self.layers[0];
@@ -193,15 +204,8 @@ impl MlpShape {
             first.parameter_gradient(kernel, x, delta, rows, grads);
         }
         if let Some(d_input) = d_input {
-            first.input_gradient(
-                kernel,
-                params,
-                delta,
-                rows,
-                (Activation::Identity, x),
-                d_input,
-                transposed,
-            );
+            let below = Below { activation: Activation::Identity, output: x, rows };
+            first.input_gradient(kernel, params, delta, below, d_input, transposed);
         }
         // After an odd number of swaps each buffer would keep the other's size, and the
         // next batch, though no larger, would have to grow one of them.
@@ -209,6 +213,13 @@ impl MlpShape {
             std::mem::swap(delta, next_delta);
         }
     }
+}
+
+/// The layer below another one: its activation, and what it put out.
+struct Below<'a> {
+    activation: Activation,
+    output: &'a [f32],
+    rows: usize,
 }
 
 impl Layer {
@@ -250,23 +261,18 @@ impl Layer {
         grads[self.bias.end..self.end].fill(0.0);
     }
 
-    /// The loss's gradient with respect to the sums of the layer below, whose
-    /// activation gave `x`.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the operands of one product, private to the backward pass"
-    )]
+    /// The loss's gradient with respect to the sums of the layer below.
     fn input_gradient(
         &self,
         kernel: Kernel,
         params: &[f32],
         delta: &[f32],
-        rows: usize,
-        (below, x): (Activation, &[f32]),
+        below: Below<'_>,
         d_input: &mut [f32],
         transposed: &mut AlignedBuffer,
     ) {
         let Self { inputs, outputs, .. } = *self;
+        let Below { activation, output, rows } = below;
         let w = &params[self.weights.clone()];
         let w = if self.is_narrow() {
             w
@@ -276,7 +282,7 @@ impl Layer {
             t
         };
         let product = ProductOperands { x: delta, w, rows, inputs: outputs, outputs: inputs };
-        kernel.multiply_derive(product, below, x, d_input);
+        kernel.multiply_derive(product, activation, output, d_input);
     }
 }
 

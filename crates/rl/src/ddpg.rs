@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::{Action, Space};
-use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network};
+use homeostat_nn::{Activation, AdamConfig, Init, InputRows, MlpShape, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
@@ -270,7 +270,7 @@ impl Ddpg {
         }
         self.guard.finite("critic loss", &d[..count])?;
         let grads = critic_grads.at_least(self.critic.network.params().len());
-        self.critic.backward(kernel, (x, count), critic, d, grads);
+        self.critic.backward(kernel, InputRows { x, rows: count }, critic, d, grads);
         let rate = self.config.critic_learning_rate;
         self.critic.step(kernel, rate, 1.0, grads, &self.guard)?;
 
@@ -287,7 +287,7 @@ impl Ddpg {
         self.critic.network.shape().backward(
             kernel,
             self.critic.network.params(),
-            (x, count),
+            InputRows { x, rows: count },
             critic,
             d,
             None,
@@ -298,7 +298,7 @@ impl Ddpg {
         }
         self.guard.finite("actor loss", &d[..count * action_len])?;
         let grads = actor_grads.at_least(self.actor.network.params().len());
-        self.actor.backward(kernel, (states, count), actor, d, grads);
+        self.actor.backward(kernel, InputRows { x: states, rows: count }, actor, d, grads);
         let rate = self.config.actor_learning_rate;
         self.actor.step(kernel, rate, 1.0, grads, &self.guard)?;
 

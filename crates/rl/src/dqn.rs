@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::{Action, Space};
-use homeostat_nn::{Activation, AdamConfig, Init, MlpShape, Network, argmax, clip_factor};
+use homeostat_nn::{
+    Activation, AdamConfig, Init, InputRows, MlpShape, Network, argmax, clip_factor,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
@@ -230,7 +232,7 @@ impl Dqn {
         // Not the slopes: that of an infinite error is one, like any other's.
         self.guard.number("q loss", loss as f32)?;
         let grads = actor_grads.at_least(self.online.network.params().len());
-        self.online.backward(kernel, (x, count), actor, d, grads);
+        self.online.backward(kernel, InputRows { x, rows: count }, actor, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
         self.online.step(kernel, learning_rate, factor, grads, &self.guard)?;

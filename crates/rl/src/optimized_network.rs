@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use homeostat_core::{Persist, Snapshot, Stream};
-use homeostat_nn::{Activation, Adam, AdamConfig, Head, Init, Kernel, MlpShape, Network, Tape};
+use homeostat_nn::{
+    Activation, Adam, AdamConfig, Head, Init, InputRows, Kernel, MlpShape, Network, Tape,
+};
 
 use crate::Result;
 use crate::learner::Guard;
@@ -37,7 +39,7 @@ impl OptimizedNetwork {
     pub(crate) fn backward(
         &self,
         kernel: Kernel,
-        input: (&[f32], usize),
+        input: InputRows<'_>,
         tape: &mut Tape,
         d_output: &[f32],
         grads: &mut [f32],

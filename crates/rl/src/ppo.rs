@@ -5,7 +5,7 @@
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, AdamConfig, AlignedBuffer, Head, Network, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, AlignedBuffer, Head, InputRows, Network, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
@@ -404,7 +404,7 @@ impl Ppo {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.actor.backward(kernel, (seen, count), actor, d, grads);
+        self.actor.backward(kernel, InputRows { x: seen, rows: count }, actor, d, grads);
 
         // Critic: minimise the squared error, optionally not trusting far moves.
         let values = self.critic.forward(kernel, x, count, critic);
@@ -416,7 +416,7 @@ impl Ppo {
         }
         self.guard.finite("value loss", d)?;
         let grads_critic = critic_grads.at_least(self.critic.network.params().len());
-        self.critic.backward(kernel, (x, count), critic, d, grads_critic);
+        self.critic.backward(kernel, InputRows { x, rows: count }, critic, d, grads_critic);
 
         // Step.
         let factor = match config.max_grad_norm {

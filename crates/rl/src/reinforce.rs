@@ -3,7 +3,7 @@
 
 use homeostat_core::{Persist, Snapshot, Stream};
 use homeostat_env::Action;
-use homeostat_nn::{Activation, AdamConfig, Head, clip_factor};
+use homeostat_nn::{Activation, AdamConfig, Head, InputRows, clip_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{at_least_one, learning_rate, positive, unit};
@@ -173,7 +173,7 @@ impl Reinforce {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.policy.backward(kernel, (features, count), actor, d, grads);
+        self.policy.backward(kernel, InputRows { x: features, rows: count }, actor, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
         let rate = self.config.policy_learning_rate;
@@ -196,7 +196,7 @@ impl Reinforce {
         }
         self.guard.finite("baseline loss", d)?;
         let grads = critic_grads.at_least(self.baseline.network.params().len());
-        self.baseline.backward(kernel, (features, count), critic, d, grads);
+        self.baseline.backward(kernel, InputRows { x: features, rows: count }, critic, d, grads);
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
         let rate = self.config.baseline_learning_rate;

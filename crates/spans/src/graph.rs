@@ -273,7 +273,7 @@ impl GraphBuilder {
             for child in self.children_of(parent.place) {
                 let place = self.children[child];
                 let span = &spans[self.distinct[place as usize].2 as usize];
-                let node = child_node((&parent, parent_span), next as u32, span, place);
+                let node = child_node(&parent, parent_span, next as u32, span, place);
                 if node.clock_offset_ns != parent.clock_offset_ns && node.clock_offset_ns != 0 {
                     defects.clock_skew += 1;
                 }
@@ -347,8 +347,8 @@ fn root_node(span: &Span, place: u32) -> Node {
     }
 }
 
-fn child_node((parent, caller): (&Node, &Span), index: u32, span: &Span, place: u32) -> Node {
-    let clock_offset_ns = clock_offset((parent, caller), span);
+fn child_node(parent: &Node, caller: &Span, index: u32, span: &Span, place: u32) -> Node {
+    let clock_offset_ns = clock_offset(parent, caller, span);
     // Stored times have limits; a chain of wrong clocks must not add up beyond them.
     let start_ns = (span.start_ns + clock_offset_ns).clamp(0, MAX_NS);
     let end_ns = start_ns + span.duration_ns;
@@ -378,7 +378,7 @@ fn child_node((parent, caller): (&Node, &Span), index: u32, span: &Span, place: 
 /// A child that starts before its caller has a wrong clock. One that ends after its caller may be
 /// in the background; only where a client waits for its server, it has a wrong clock, too. The
 /// network is then taken to need as long for the call as for the answer, as Jaeger does.
-fn clock_offset((parent, caller): (&Node, &Span), span: &Span) -> i64 {
+fn clock_offset(parent: &Node, caller: &Span, span: &Span) -> i64 {
     if span.instance == caller.instance {
         return parent.clock_offset_ns;
     }

@@ -109,14 +109,22 @@ unsafe fn store_some<V: Lanes>(value: V, to: *mut f32, len: usize) {
     unsafe { if len == LANES { value.store(to) } else { value.store_first(len, to) } }
 }
 
-/// One tile: rows `row..row + R`, `C` vectors of columns from `col`, of which the
-/// last lane count is `len` (a full vector except at a ragged edge, where C = 1).
+/// Where a tile of a result lies, and how much of its vectors it fills.
+#[derive(Clone, Copy)]
+struct Tile {
+    row: usize,
+    col: usize,
+    /// Columns of each vector: all of them, except at a ragged edge, where there is one vector.
+    len: usize,
+}
+
+/// One tile of `R` rows and `C` vectors of columns.
 #[inline(always)]
 unsafe fn multiply_tile<V: Lanes, E: Epilogue<V>, const R: usize, const C: usize>(
     p: Product<'_>,
     epilogue: E,
     y: *mut f32,
-    (row, col, len): (usize, usize, usize),
+    Tile { row, col, len }: Tile,
 ) {
     // SAFETY: `assert_fits` checked the operands, and the callers keep the tile inside.
     unsafe {
@@ -164,15 +172,15 @@ unsafe fn multiply_panel<V: Lanes, E: Epilogue<V>, const R: usize, const C: usiz
     // SAFETY: the loops keep `row` plus the tile's height within `p.rows`.
     unsafe {
         while row + R <= p.rows {
-            multiply_tile::<V, E, R, C>(p, epilogue, y, (row, col, len));
+            multiply_tile::<V, E, R, C>(p, epilogue, y, Tile { row, col, len });
             row += R;
         }
         while row + 2 <= p.rows {
-            multiply_tile::<V, E, 2, C>(p, epilogue, y, (row, col, len));
+            multiply_tile::<V, E, 2, C>(p, epilogue, y, Tile { row, col, len });
             row += 2;
         }
         if row < p.rows {
-            multiply_tile::<V, E, 1, C>(p, epilogue, y, (row, col, len));
+            multiply_tile::<V, E, 1, C>(p, epilogue, y, Tile { row, col, len });
         }
     }
 }
@@ -274,7 +282,7 @@ pub(super) unsafe fn dots_activate<V: Lanes>(
 unsafe fn outer_tile<V: Lanes, const R: usize, const C: usize>(
     g: Gradient<'_>,
     out: *mut f32,
-    (i, j, len): (usize, usize, usize),
+    Tile { row: i, col: j, len }: Tile,
 ) {
     // SAFETY: `outer_product` checked the operands and keeps the tile inside.
     unsafe {
@@ -312,15 +320,15 @@ unsafe fn outer_panel<V: Lanes, const R: usize, const C: usize>(
     // SAFETY: the loops keep `i` plus the tile's height within `width_a`.
     unsafe {
         while i + R <= g.width_a {
-            outer_tile::<V, R, C>(g, out, (i, j, len));
+            outer_tile::<V, R, C>(g, out, Tile { row: i, col: j, len });
             i += R;
         }
         while i + 2 <= g.width_a {
-            outer_tile::<V, 2, C>(g, out, (i, j, len));
+            outer_tile::<V, 2, C>(g, out, Tile { row: i, col: j, len });
             i += 2;
         }
         if i < g.width_a {
-            outer_tile::<V, 1, C>(g, out, (i, j, len));
+            outer_tile::<V, 1, C>(g, out, Tile { row: i, col: j, len });
         }
     }
 }

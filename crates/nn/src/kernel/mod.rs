@@ -185,8 +185,8 @@ impl Kernel {
         derive(activation: Activation, h: &[f32], d: &mut [f32]) = elementwise::derive
     }
     compiled_for_each_kernel! {
-        /// Log-probabilities and probabilities of the columns `from..to` of each row.
-        log_softmax(logits: &[f32], width: usize, columns: (usize, usize), log_probs: &mut [f32], probs: &mut [f32])
+        /// Log-probabilities and probabilities of these columns of each row.
+        log_softmax(logits: &[f32], width: usize, columns: std::ops::Range<usize>, log_probs: &mut [f32], probs: &mut [f32])
             = softmax::log_softmax
     }
     compiled_for_each_kernel! {

@@ -1,17 +1,20 @@
 //! Log-probabilities of a group of choices.
 
+use std::ops::Range;
+
 use super::elementwise::exp_of_nonpositive;
 use super::lanes::{LANES, Lanes};
 
-/// For each row of `width` logits, the columns `from..to` become a distribution.
+/// For each row of `width` logits, these columns become a distribution.
 #[inline(always)]
 pub(super) unsafe fn log_softmax<V: Lanes>(
     logits: &[f32],
     width: usize,
-    (from, to): (usize, usize),
+    columns: Range<usize>,
     log_probs: &mut [f32],
     probs: &mut [f32],
 ) {
+    let Range { start: from, end: to } = columns;
     assert!(from < to && to <= width, "a group of choices lies inside its row");
     assert!(log_probs.len() >= logits.len() && probs.len() >= logits.len(), "rows are missing");
     for start in (0..logits.len() / width).map(|row| row * width) {

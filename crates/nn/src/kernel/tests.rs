@@ -181,7 +181,7 @@ proptest! {
         }
         check(&expect, |kernel| {
             let (mut log_probs, mut probs) = (vec![0.0; logits.len()], vec![0.0; logits.len()]);
-            for group in [(0, left), (left, width)] {
+            for group in [0..left, left..width] {
                 kernel.log_softmax(&logits, width, group, &mut log_probs, &mut probs);
             }
             for row in probs.chunks(width) {

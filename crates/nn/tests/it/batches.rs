@@ -1,7 +1,7 @@
 //! A batch's results depend on that batch alone: not on what the buffers held
 //! before, and a row's not on the rows beside it.
 
-use homeostat_nn::{Head, HeadScratch, Kernel, Tape};
+use homeostat_nn::{Head, HeadScratch, InputRows, Kernel, Tape};
 use proptest::prelude::*;
 
 use crate::closeness::assert_same_bits;
@@ -63,7 +63,7 @@ proptest! {
             network.shape().backward(
                 kernel,
                 network.params(),
-                (x, *rows),
+                InputRows { x, rows: *rows },
                 &mut tape,
                 d_output,
                 Some(&mut gradient),

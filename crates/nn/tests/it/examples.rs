@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use homeostat_core::Stream;
-use homeostat_nn::{Activation, Head, HeadScratch, Init, Kernel, MlpShape, Network, Tape};
+use homeostat_nn::{
+    Activation, Head, HeadScratch, Init, InputRows, Kernel, MlpShape, Network, Tape,
+};
 use proptest::prelude::*;
 
 use crate::reference::ReferenceMlp;
@@ -94,7 +96,7 @@ impl MlpBatch {
         shape.backward(
             kernel,
             network.params(),
-            (x, *rows),
+            InputRows { x, rows: *rows },
             tape,
             d_output,
             Some(&mut flat_gradient),
@@ -102,7 +104,7 @@ impl MlpBatch {
         );
         // The gradient by the input alone is the same.
         let mut alone = vec![f32::NAN; x.len()];
-        let input = (x.as_slice(), *rows);
+        let input = InputRows { x, rows: *rows };
         shape.backward(kernel, network.params(), input, tape, d_output, None, Some(&mut alone));
         let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&alone), bits(&d_input));

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use homeostat_nn::{
-    Activation, Adam, AdamConfig, Head, HeadScratch, Kernel, Network, Tape, clip_factor,
+    Activation, Adam, AdamConfig, Head, HeadScratch, InputRows, Kernel, Network, Tape, clip_factor,
 };
 
 use crate::examples::{HeadBatch, MlpBatch};
@@ -123,7 +123,7 @@ impl Learner {
         network.shape().backward(
             kernel,
             network.params(),
-            (x, rows),
+            InputRows { x, rows },
             &mut self.tape,
             d_outputs,
             Some(&mut self.gradient),

@@ -114,11 +114,24 @@ pub(super) struct BehaviorMemory {
     pending: Option<(SimTime, u32, u32)>,
 }
 
+/// What the metrics ask for, before the rules.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recommendation {
+    /// When it is made.
+    pub(super) now: SimTime,
+    /// Time between two of them.
+    pub(super) interval: SimDuration,
+    /// The present number of replicas.
+    pub(super) current: u32,
+    /// The recommended number.
+    pub(super) replicas: u32,
+}
+
 /// After this many missed evaluations, the history counts as interrupted.
-const MAX_LOOKS: u64 = 2;
+const MAX_INTERVALS: u64 = 2;
 
 impl BehaviorMemory {
-    /// Notes how much of the last change took effect: guardrails may have cut it, and what
+    /// Notes how much of the last change took effect: guards may have cut it, and what
     /// others change does not count against the autoscaler's own rate.
     pub(super) fn note_effect(&mut self, current: u32) {
         let Some((at, from, to)) = self.pending.take() else { return };
@@ -140,18 +153,16 @@ impl BehaviorMemory {
         }
     }
 
-    /// What the rules allow of a recommendation, made now, a look after the last one. Every rule
-    /// that bites adds its reason.
+    /// What the rules allow of a recommendation. Every rule that limits it adds its reason.
     pub(super) fn limit(
         &mut self,
         behavior: &ScalingBehavior,
-        (now, look): (SimTime, SimDuration),
-        current: u32,
-        recommended: u32,
+        recommendation: Recommendation,
         bounds: &Bounds<u32>,
     ) -> (u32, Vec<Reason>) {
+        let Recommendation { now, current, replicas: recommended, .. } = recommendation;
         let mut reasons = Vec::new();
-        let stabilized = self.stabilize(behavior, (now, look), current, recommended);
+        let stabilized = self.stabilize(behavior, recommendation);
         if stabilized != recommended {
             let up = stabilized < recommended;
             let rules = if up { &behavior.up } else { &behavior.down };
@@ -179,16 +190,11 @@ impl BehaviorMemory {
     }
 
     /// The present number, moved only as far as every recommendation of the windows agrees.
-    fn stabilize(
-        &mut self,
-        behavior: &ScalingBehavior,
-        (now, look): (SimTime, SimDuration),
-        current: u32,
-        recommended: u32,
-    ) -> u32 {
+    fn stabilize(&mut self, behavior: &ScalingBehavior, recommendation: Recommendation) -> u32 {
+        let Recommendation { now, interval, current, replicas: recommended } = recommendation;
         let (up, down) = (behavior.up.stabilization, behavior.down.stabilization);
-        // One who looks less often than the window is long is not silent.
-        let longest = up.max(down).max(look * MAX_LOOKS);
+        // An interval longer than the windows is no silence.
+        let longest = up.max(down).max(interval * MAX_INTERVALS);
         if self.recommendations.latest().is_none_or(|latest| latest + longest < now) {
             // Nothing is known of the window, at a fresh start or after a silence that was longer:
             // the present number stands in for it.

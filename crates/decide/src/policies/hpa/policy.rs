@@ -4,7 +4,7 @@ use homeostat_core::{
     Bounds, Bytes, Fraction, Persist, Result as CoreResult, SimDuration, Snapshot,
 };
 
-use super::behavior::{BehaviorMemory, ScalingBehavior};
+use super::behavior::{BehaviorMemory, Recommendation, ScalingBehavior};
 use super::metric::HpaMetric;
 use super::readiness::ReadinessMemory;
 use super::replica_calculation::{Asked, Outcome, for_total, for_utilization};
@@ -17,7 +17,7 @@ pub struct HpaConfig {
     pub metrics: Vec<HpaMetric>,
     /// Fewest replicas. With more than zero, a target at zero replicas is left alone.
     pub min_replicas: u32,
-    /// Most replicas. No limit by default: the guardrails have one.
+    /// Most replicas. No limit by default: the guards have one.
     pub max_replicas: u32,
     /// Measured over target may be this far from one before anything is done.
     pub tolerance: Fraction,
@@ -108,8 +108,9 @@ impl Hpa {
         let (recommended, mut reasons) = self.recommended(obs);
         let Some(recommended) = recommended.max(at_once) else { return (current, reasons) };
         let config = &self.config.behavior;
-        let (desired, limits) =
-            self.behavior.limit(config, (obs.now, obs.window), current, recommended, &self.bounds);
+        let recommendation =
+            Recommendation { now: obs.now, interval: obs.window, current, replicas: recommended };
+        let (desired, limits) = self.behavior.limit(config, recommendation, &self.bounds);
         reasons.extend(limits);
         (desired, reasons)
     }

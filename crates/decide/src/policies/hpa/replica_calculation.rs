@@ -7,7 +7,6 @@ use super::readiness::ReplicaGroups;
 /// What one metric asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Asked {
-    /// Replicas.
     pub(super) replicas: u32,
     /// The measured value, in the unit of the target.
     pub(super) measured: f64,
