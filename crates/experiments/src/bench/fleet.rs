@@ -4,9 +4,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use homeostat_core::{AgentId, Persist, Snapshot, Stream};
+use homeostat_core::Stream;
 use homeostat_decide::{Features, ScalingAction};
-use homeostat_env::{Action, AgentStep, EnvSpec, MultiAgentEnv, MultiStep};
+use homeostat_env::{Action, MultiAgentEnv};
 use homeostat_lab::{Error, Result};
 use homeostat_nn::Kernel;
 use homeostat_rl::{Policy, Sampling, Workspace};
@@ -16,6 +16,7 @@ use homeostat_simppo::{
 };
 use serde_json::{Map, Value, json};
 
+use super::idle_env::IdleEnv;
 use super::learn::resident_bytes;
 use super::sim::best_of;
 
@@ -89,7 +90,7 @@ const PAPER_STEP: &str = "240 ms a step";
 const PAPER_BYTES: &str = "2 MB";
 
 /// Every figure, its aim, and what the paper says.
-const FIGURES: [(&str, Option<Aim>, &str); 9] = [
+const FIGURES: [(&str, Option<Aim>, &str); 11] = [
     ("train_s.n12", Some(Aim::Below(10.0)), PAPER_TRAINING),
     ("train_s.n110", Some(Aim::Below(120.0)), PAPER_TRAINING),
     ("train_s.n1000_50ep", None, ""),
@@ -97,8 +98,10 @@ const FIGURES: [(&str, Option<Aim>, &str); 9] = [
     ("decisions_per_s.n1000", Some(Aim::Above(300_000.0)), PAPER_STEP),
     ("bytes_per_agent.training", Some(Aim::Below(400_000.0)), PAPER_BYTES),
     ("bytes_per_agent.serving", Some(Aim::Below(60_000.0)), ""),
-    ("growth", Some(Aim::Below(1.3)), ""),
-    ("growth_without_world", None, ""),
+    ("growth.n12_to_n1000", Some(Aim::Below(1.3)), ""),
+    ("growth.n110_to_n1000", Some(Aim::Below(1.3)), ""),
+    ("growth.n110_to_n1000_cpu", Some(Aim::Below(1.3)), ""),
+    ("growth.n12_to_n1000_without_simulator", None, ""),
 ];
 
 /// Agents that memory is measured with.
@@ -131,7 +134,7 @@ impl FleetBench {
         let mut bench = Bench {
             kernel: self.kernel,
             quick: self.quick,
-            trained: [None; 3],
+            trained: [None; TEAMS.len()],
             weighed: None,
             progress: &mut progress,
         };
@@ -184,14 +187,23 @@ impl FleetReport {
     }
 }
 
-/// The teams whose training is timed: agents and episodes.
-const TEAMS: [(usize, usize); 3] = [(12, 500), (110, 500), (1000, 50)];
+/// The teams whose training is timed: agents and episodes. The last one takes as many episodes as
+/// the thousand, with which it is compared.
+const TEAMS: [(usize, usize); 4] = [(12, 500), (110, 500), (1000, 50), (110, 50)];
+
+/// What a team's training took.
+#[derive(Clone, Copy)]
+struct TrainingTime {
+    wall_s: f64,
+    /// CPU time of all threads, in ticks of the system.
+    cpu_ticks: f64,
+}
 
 struct Bench<'a> {
     kernel: Kernel,
     quick: bool,
-    /// Seconds of each of the teams, once they were trained.
-    trained: [Option<f64>; 3],
+    /// The time of each of the teams, once they were trained.
+    trained: [Option<TrainingTime>; TEAMS.len()],
     /// Bytes of each agent that learns and that decides, once they were weighed.
     weighed: Option<[f64; 2]>,
     progress: &'a mut dyn FnMut(&str),
@@ -200,15 +212,17 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn measure(&mut self, key: &str) -> Result<f64> {
         match key {
-            "train_s.n12" => self.seconds_of(0),
-            "train_s.n110" => self.seconds_of(1),
-            "train_s.n1000_50ep" => self.seconds_of(2),
+            "train_s.n12" => Ok(self.time_of(0)?.wall_s),
+            "train_s.n110" => Ok(self.time_of(1)?.wall_s),
+            "train_s.n1000_50ep" => Ok(self.time_of(2)?.wall_s),
             "decisions_per_s.n110" => self.decisions(110),
             "decisions_per_s.n1000" => self.decisions(1000),
             "bytes_per_agent.training" => Ok(self.weigh()?[0]),
             "bytes_per_agent.serving" => Ok(self.weigh()?[1]),
-            "growth" => self.growth(),
-            _ => self.growth_without_world(),
+            "growth.n12_to_n1000" => self.growth(0, |time| time.wall_s),
+            "growth.n110_to_n1000" => self.growth(3, |time| time.wall_s),
+            "growth.n110_to_n1000_cpu" => self.growth(3, |time| time.cpu_ticks),
+            _ => self.growth_without_simulator(),
         }
     }
 
@@ -217,30 +231,30 @@ impl Bench<'_> {
         if self.quick { of.div_ceil(100) } else { of }
     }
 
-    /// Wall-clock seconds of a team's training, which is done once.
-    fn seconds_of(&mut self, team: usize) -> Result<f64> {
-        if let Some(seconds) = self.trained[team] {
-            return Ok(seconds);
+    /// The time of a team's training, which is done once.
+    fn time_of(&mut self, team: usize) -> Result<TrainingTime> {
+        if let Some(time) = self.trained[team] {
+            return Ok(time);
         }
         let (agents, episodes) = TEAMS[team];
         let episodes = self.some(episodes);
         (self.progress)(&format!("{episodes} episodes of {agents} agents on one platform"));
-        let seconds = train(agents, episodes, self.kernel)?;
-        self.trained[team] = Some(seconds);
-        Ok(seconds)
+        let time = train(agents, episodes, self.kernel)?;
+        self.trained[team] = Some(time);
+        Ok(time)
     }
 
-    /// Time of one step of one agent among a thousand over that among twelve.
-    fn growth(&mut self) -> Result<f64> {
+    /// Time of one step of one agent among a thousand over that in a smaller team.
+    fn growth(&mut self, smaller: usize, of: fn(TrainingTime) -> f64) -> Result<f64> {
         let mut each = |team: usize| -> Result<f64> {
             let (agents, episodes) = TEAMS[team];
-            Ok(self.seconds_of(team)? / (agents * self.some(episodes)) as f64)
+            Ok(of(self.time_of(team)?) / (agents * self.some(episodes)) as f64)
         };
-        Ok(each(2)? / each(0)?)
+        Ok(each(2)? / each(smaller)?)
     }
 
     /// The same in an environment that takes no time: choosing, coordinating and learning alone.
-    fn growth_without_world(&mut self) -> Result<f64> {
+    fn growth_without_simulator(&mut self) -> Result<f64> {
         (self.progress)("12 and 1000 agents without a simulator");
         let each = |agents: usize, episodes: usize| -> Result<f64> {
             let mut team = idle_team(agents, self.kernel)?;
@@ -308,19 +322,30 @@ fn team_config(task_types: Vec<TaskType>, kernel: Kernel, total_steps: u64) -> T
     TeamConfig { learners, task_types, kernel, seed: 1, total_steps }
 }
 
-/// Seconds of training so many agents, environment included; what is known of the functions before
+/// The time of training so many agents, environment included; what is known of the functions before
 /// (SLOs, task types) is not.
-fn train(agents: usize, episodes: usize, kernel: Kernel) -> Result<f64> {
+fn train(agents: usize, episodes: usize, kernel: Kernel) -> Result<TrainingTime> {
     let plan = FaasConfig { functions: agents, ..FaasConfig::default() }.build()?;
     let task_types = plan.task_types()?;
     let steps = u64::from(plan.config().steps) * episodes as u64;
     let make = || Ok(make_multi_agent(preset().env, &plan).expect("the id is one of its own"));
-    let start = Instant::now();
+    let (start, ticks) = (Instant::now(), cpu_ticks());
     let mut team = Training::new(&team_config(task_types, kernel, steps), &make)?;
     for _ in 0..episodes {
         team.episode()?;
     }
-    Ok(start.elapsed().as_secs_f64())
+    Ok(TrainingTime { wall_s: start.elapsed().as_secs_f64(), cpu_ticks: cpu_ticks() - ticks })
+}
+
+/// CPU time of this process so far, all threads; not a number where the system does not tell.
+fn cpu_ticks() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in brackets, may contain spaces. User and system time follow as the
+    // 12th and 13th field.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let times: Option<Vec<f64>> =
+        fields.split_whitespace().skip(11).take(2).map(|field| field.parse().ok()).collect();
+    times.filter(|times| times.len() == 2).map_or(f64::NAN, |times| times.iter().sum())
 }
 
 /// A team in an environment that takes no time and no memory worth counting.
@@ -334,86 +359,6 @@ fn idle_team(agents: usize, kernel: Kernel) -> Result<Training> {
     };
     let team = team_config(Vec::new(), kernel, u64::from(config.steps));
     Ok(Training::new(&team, &make)?)
-}
-
-/// Random observations of utilisation [Table 4.1], whatever agents do.
-struct IdleEnv {
-    spec: EnvSpec,
-    all_agents: Vec<AgentId>,
-    alive: Vec<AgentId>,
-    states: Vec<f32>,
-    last: Vec<AgentStep>,
-    rng: Stream,
-    elapsed: u32,
-    steps: u32,
-}
-
-impl IdleEnv {
-    fn new(spec: EnvSpec, agents: usize, steps: u32) -> Self {
-        let all_agents = (0..agents as u32).map(AgentId::new).collect();
-        let rng = Stream::from_seed(1);
-        let (alive, states, last) = (Vec::new(), Vec::new(), Vec::new());
-        Self { spec, all_agents, alive, states, last, rng, elapsed: 0, steps }
-    }
-
-    fn draw(&mut self) {
-        let Self { states, all_agents, rng, .. } = self;
-        states.clear();
-        states.extend((0..all_agents.len() * Features::COUNT).map(|_| rng.uniform() as f32));
-    }
-}
-
-impl MultiAgentEnv for IdleEnv {
-    fn spec(&self) -> &EnvSpec {
-        &self.spec
-    }
-
-    fn agents(&self) -> &[AgentId] {
-        &self.alive
-    }
-
-    fn possible_agents(&self) -> Option<&[AgentId]> {
-        Some(&self.all_agents)
-    }
-
-    fn reset(&mut self, _: Option<u64>) -> homeostat_env::Result<()> {
-        self.alive.clone_from(&self.all_agents);
-        self.elapsed = 0;
-        self.draw();
-        Ok(())
-    }
-
-    fn observation(&self, agent: AgentId) -> Option<&[f32]> {
-        let place = self.alive.binary_search(&agent).ok()?;
-        Some(&self.states[place * Features::COUNT..][..Features::COUNT])
-    }
-
-    fn step(&mut self, _: &[Action]) -> homeostat_env::Result<MultiStep<'_>> {
-        self.draw();
-        self.elapsed += 1;
-        let truncated = self.elapsed >= self.steps;
-        let rows = self.states.chunks_exact(Features::COUNT);
-        self.last.clear();
-        self.last.extend(self.all_agents.iter().zip(rows).map(|(agent, state)| AgentStep {
-            agent: *agent,
-            obs: state.to_vec(),
-            reward: f64::from(state[0]),
-            terminated: false,
-            truncated,
-        }));
-        if truncated {
-            self.alive.clear();
-        }
-        Ok(MultiStep { agents: &self.last, joined: &[] })
-    }
-}
-
-impl Persist for IdleEnv {
-    fn save(&self, _: &str, _: &mut Snapshot) {}
-
-    fn load(&mut self, _: &str, _: &Snapshot) -> homeostat_core::Result<()> {
-        Ok(())
-    }
 }
 
 /// One decision of every agent.
@@ -476,15 +421,30 @@ mod tests {
         let wanted = |only: &str| -> Vec<_> {
             FleetBench::KEYS.into_iter().filter(|key| bench(only).is_wanted(key)).collect()
         };
-        assert_eq!(wanted("growth"), ["growth"]);
+        assert_eq!(wanted("growth").len(), 4);
         assert_eq!(wanted("train_s.n110"), ["train_s.n110"]);
         assert_eq!(wanted("decisions_per_s"), ["decisions_per_s.n110", "decisions_per_s.n1000"]);
         assert!(wanted("train").is_empty() && wanted("train_s.n1").is_empty());
         let error = bench("speed").run(|_| {}).unwrap_err().to_string();
         assert!(
-            error.contains("only = speed") && error.ends_with("growth_without_world"),
+            error.contains("only = speed")
+                && error.ends_with("growth.n12_to_n1000_without_simulator"),
             "{error}"
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn cpu_time_of_all_threads_is_counted() {
+        let before = cpu_ticks();
+        let spin = || {
+            let start = Instant::now();
+            while start.elapsed().as_millis() < 200 {
+                black_box(start);
+            }
+        };
+        std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(spin))));
+        assert!(cpu_ticks() > before, "{before}");
     }
 
     #[test]

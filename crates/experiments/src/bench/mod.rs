@@ -1,6 +1,7 @@
 //! Speed, measured by commands that users can repeat.
 
 mod fleet;
+mod idle_env;
 mod learn;
 mod on_demand;
 mod recurrent;
