@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use homeostat_core::{FeatureField, FeatureSchema, SimDuration, SimTime};
+use homeostat_core::{
+    Bytes, FeatureField, FeatureSchema, Millicores, Persist, Result as CoreResult, SimDuration,
+    SimTime, Snapshot,
+};
 
 use crate::{
     Allocation, AllocationBounds, Contribution, Features, GlobalState, Observation, SetPoints,
@@ -62,6 +65,33 @@ impl TeamMember {
             utilization,
             set_points: obs.knows_load().then(|| Contribution::of_set_points(&set_points)),
         }
+    }
+}
+
+/// After a restart the others see the same member: the change of its load and its last step count.
+impl Persist for TeamMember {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.features.save(&format!("{name}/features"), out);
+        self.set_points.save(&format!("{name}/set_points"), out);
+        let allocation = self.allocation.map(|before| {
+            [u64::from(before.replicas), before.cpu.millicores(), before.memory.bytes()]
+        });
+        let allocation: Vec<u64> = allocation.into_iter().flatten().collect();
+        out.put_u64(&format!("{name}/allocation"), allocation);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        self.features.load(&format!("{name}/features"), from)?;
+        self.set_points.load(&format!("{name}/set_points"), from)?;
+        self.allocation = match *from.any_u64s(&format!("{name}/allocation"))? {
+            [replicas, cpu, memory] => Some(Allocation {
+                replicas: u32::try_from(replicas).unwrap_or(u32::MAX),
+                cpu: Millicores::new(cpu),
+                memory: Bytes::new(memory),
+            }),
+            _ => None,
+        };
+        Ok(())
     }
 }
 

@@ -228,6 +228,27 @@ fn nothing_is_shown_to_the_team_of_metrics_that_are_not_trusted() {
     assert_eq!(outcome.member, None, "{:?}", outcome.verdict);
 }
 
+/// Its last step counts: it has one pod more than before.
+#[test]
+fn the_team_sees_the_same_member_after_a_restart() {
+    let mut after = inputs(load());
+    after.pods.push(PodInputs { name: "pod-2".to_owned(), ..after.pods[0].clone() });
+    after.replicas = 3;
+    after.now = at(15);
+    let mut unbroken = engine(latency(), mean_latency());
+    unbroken.recommend(&inputs(load()), None, None).expect("pods");
+    let mut checkpoint = Snapshot::default();
+    unbroken.save("engine", &mut checkpoint);
+    let mut restarted = engine(latency(), mean_latency());
+    restarted.load("engine", &checkpoint).expect("just saved");
+
+    let member = |engine: &mut Engine| engine.recommend(&after, None, None).expect("pods").member;
+    let expect = member(&mut unbroken);
+    assert!(expect.is_some());
+    assert_eq!(member(&mut restarted), expect);
+    assert_ne!(member(&mut engine(latency(), mean_latency())), expect, "the restart lost nothing");
+}
+
 #[test]
 fn the_state_of_a_policy_file_survives_a_checkpoint_before_the_file_is_read_again() {
     let checkpoint = |engine: &Engine| {
