@@ -6,6 +6,7 @@
 //! that the operator cannot honour is refused with a condition.
 
 mod amounts;
+mod change_limits;
 mod checkpoint;
 mod conditions;
 mod plan;
@@ -13,10 +14,12 @@ mod spec;
 mod status;
 
 pub use amounts::{cores, cpu_quantity, duration, memory_bytes, memory_quantity};
+pub use change_limits::{ChangeLimits, CoolDownLimits, RateLimit};
 pub use checkpoint::{MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec};
 pub use conditions::{ConditionReason, ConditionType, event_reason};
 pub use plan::{
-    ContainerPlan, Disruption, Goal, InFlightQuery, LoadPlan, Plan, PlanError, Recommender, Window,
+    ChangePlan, ContainerPlan, Disruption, Goal, InFlightQuery, LoadPlan, Plan, PlanError,
+    Recommender, Window,
 };
 pub use spec::*;
 pub use status::*;

@@ -1,5 +1,6 @@
 //! Validation of a spec, beyond what its schema can express.
 
+mod change_limits;
 mod constraints;
 mod disruption;
 mod goals;
@@ -13,6 +14,8 @@ use homeostat_decide::{
     AutoRollbackConfig, CanaryConfig, HpaMetric, ScalingBehavior, ServiceTime, Share,
 };
 
+pub use self::change_limits::ChangePlan;
+use self::change_limits::read_change_limits;
 use self::constraints::{read_behavior, read_containers};
 pub use self::disruption::Window;
 use self::disruption::{read_canary, read_disruption, read_maintenance};
@@ -78,6 +81,8 @@ pub struct Plan {
     pub canary: CanaryConfig,
     /// How long a downward change is observed, and how long nothing is scaled down after a rollback.
     pub auto_rollback: AutoRollbackConfig,
+    /// How often and how far a recommendation may change.
+    pub changes: ChangePlan,
     /// The recommender.
     pub recommender: Recommender,
     /// Deprecated fields that are used, each with the field to use instead.
@@ -235,6 +240,7 @@ impl Plan {
             maintenance: read_maintenance(&policy.maintenance)?,
             canary: read_canary(&policy.canary)?,
             auto_rollback,
+            changes: read_change_limits(spec.constraints.changes.as_ref())?,
             recommender: read_recommender(&spec.recommenders)?,
             deprecated,
         })
@@ -396,6 +402,19 @@ mod tests {
             "spec.policy.disruption.maxUnavailable",
             "more than 100%",
         );
+        let changes = |changes: Value| json!({"global": {"maxReplicas": 10}, "changes": changes});
+        let check_changes = |limits: Value, field: &str, problem: &str| {
+            let refused = plan(|spec| spec["constraints"] = changes(limits)).expect_err(field);
+            assert_eq!(refused.field, format!("spec.constraints.changes.{field}"), "{refused}");
+            assert!(refused.problem.contains(problem), "{refused}");
+        };
+        check_changes(json!({"coolDown": {"down": "soon"}}), "coolDown.down", "soon");
+        check_changes(
+            json!({"rateLimit": {"changes": 2, "period": "0s"}}),
+            "rateLimit",
+            "remove rateLimit for no limit",
+        );
+        check_changes(json!({"maxSizeStep": "0%"}), "maxSizeStep", "from 1% to 100%");
     }
 
     #[test]

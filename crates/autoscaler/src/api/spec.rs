@@ -5,6 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::change_limits::ChangeLimits;
 use super::status::MultidimPodAutoscalerStatus;
 
 /// Scales a workload in both dimensions at once: the number of its pods and their size.
@@ -442,6 +443,9 @@ pub enum ControlledResource {
 pub struct Constraints {
     /// Bounds of the whole workload.
     pub global: GlobalConstraints,
+    /// How often and how far a recommendation may change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangeLimits>,
     /// Resources that the autoscaler controls; both by default, none if the list is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_controlled_resources: Option<Vec<ControlledResource>>,

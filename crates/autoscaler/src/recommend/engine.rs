@@ -371,11 +371,15 @@ impl Engine {
         // A recommendation that is not applied cannot cause a violation.
         let auto_rollback = Some(plan.auto_rollback)
             .filter(|config| self.acts() && config.watch > SimDuration::ZERO);
+        let size_step = plan.changes.size_step;
+        let replicas = StepLimit { up: Some(STEP_UP), down: Some(STEP_DOWN) };
         GuardsConfig {
             stale_metrics_hold: self.trust.hold,
+            cool_down: plan.changes.cool_down,
+            rate_limit: plan.changes.rate_limit,
             hold_while_violated: true,
             auto_rollback,
-            steps: vec![StepLimit { up: Some(STEP_UP), down: Some(STEP_DOWN) }],
+            steps: vec![replicas, size_step, size_step],
             canary: (plan.mode == Mode::Canary).then_some(plan.canary),
             pause,
             ..GuardsConfig::bounds_only(self.bounds(sizes))

@@ -352,3 +352,49 @@ fn a_throughput_that_falls_with_the_load_causes_no_rollback() {
     // Busy pods are the cause of a missed throughput.
     check(490, true);
 }
+
+#[test]
+fn the_limits_of_changes_in_the_spec_hold() {
+    let limited = |changes: Value| {
+        let global = json!({"minReplicas": 2, "maxReplicas": 20});
+        constrained(json!({}), json!({"global": global, "changes": changes}))
+    };
+    let busy = |engine: &mut Engine, seconds: u64, pods: usize| {
+        let pod = vec![container(seconds, "app", (500, 512), (500, 300))];
+        recommend(engine, &inputs(seconds, at(0), vec![pod; pods])).decision
+    };
+    let guards = |decision: &Decision| -> Vec<GuardReason> {
+        let reasons = decision.reasons().iter();
+        let guards = reasons.filter_map(|reason| match reason {
+            Reason::Guard(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        guards.collect()
+    };
+    let is_cool_down = |reason: &GuardReason| matches!(reason, GuardReason::CoolDown { .. });
+    let is_rate_limited = |reason: &GuardReason| matches!(reason, GuardReason::RateLimited { .. });
+    let check = |changes: Value, is_expected: &dyn Fn(&GuardReason) -> bool, until: u64| {
+        let mut engine = limited(changes);
+        let first = busy(&mut engine, 0, 2);
+        assert_eq!(first.applied().replicas, 3, "{first}");
+        let held = busy(&mut engine, 15, 3);
+        assert_eq!(held.applied().replicas, 3, "{held}");
+        assert!(guards(&held).iter().any(is_expected), "{held}");
+        let later = busy(&mut engine, until, 3);
+        assert!(later.applied().replicas > 3, "{later}");
+    };
+    check(json!({"coolDown": {"up": "1m"}}), &is_cool_down, 60);
+    check(json!({"rateLimit": {"changes": 1, "period": "10m"}}), &is_rate_limited, 600);
+
+    let large = vec![container(0, "app", (500, 512), (200, 100))];
+    let shrunk = |changes: Value| {
+        let inputs = inputs(0, SimTime::ZERO, vec![large.clone(); 2]);
+        recommend(&mut limited(changes), &inputs).decision
+    };
+    let free = shrunk(json!({})).applied().memory;
+    assert!(free < Bytes::from_mib(300), "{free}");
+    let limited = shrunk(json!({"maxSizeStep": "10%"}));
+    assert_eq!(limited.applied().memory.bytes(), (512.0 * MIB as f64 * 0.9).ceil() as u64);
+    let is_step = |reason: &GuardReason| matches!(reason, GuardReason::StepDownLimited { .. });
+    assert!(guards(&limited).iter().any(is_step), "{limited}");
+}
