@@ -50,7 +50,6 @@ fn simulate(config: &RunConfig, policy: &str, folder: &std::path::Path) -> Resul
     };
     let facts = simulation.facts(None, (1..=5).collect());
     let path = folder.join(format!("sim-{}", facts.policy));
-    let stop = AtomicBool::new(false);
-    run_simulation(&simulation, &facts, &config.toml, &path, &|_, _| {}, &stop)?;
+    run_simulation(&simulation, &facts, &config.toml, &path, &|_, _| {}, &AtomicBool::new(false))?;
     Ok(path)
 }

@@ -63,9 +63,8 @@ impl Queue {
         let replicas = Bounds::try_new(1, config.max_servers.max(1)).expect("in order");
         let cpu = Bounds::try_new(Millicores::new(1000), Millicores::new(1000)).expect("equal");
         let memory = Bounds::try_new(Bytes::from_mib(128), Bytes::from_mib(128)).expect("equal");
-        let (cpu_each, memory_each) = (cpu.low(), memory.low());
         let allocation =
-            Allocation { replicas: replicas.high(), cpu: cpu_each, memory: memory_each };
+            Allocation { replicas: replicas.high(), cpu: cpu.low(), memory: memory.low() };
         let slo = Slo::try_new(Fraction::from_percent(99), duration(config.slo_s.max(1e-3)));
         let slo = slo.expect("it is above zero");
         let seen = Observation::new(SimTime::ZERO, allocation, slo);

@@ -168,26 +168,57 @@ fn the_autoscaler_links_no_client_and_no_runtime() {
     }
 }
 
-/// Settings reach a plant through a `Decision` alone: no simulator offers another way to set an
-/// allocation from outside.
+/// Settings reach a plant through a `Decision` alone: no public method of a simulator takes an
+/// allocation, or an amount of one, by which its targets could be changed.
 #[test]
 fn simulators_apply_decisions_only() {
-    let setters = ["pub fn set_allocation", "pub fn grant", "pub fn set_setting", "pub fn resize"];
+    let settings = ["Allocation", "Millicores", "Bytes"];
     let mut applies = 0;
     for (file, text) in sources(|_| true) {
         if !file.to_string_lossy().contains("/sim-") {
             continue;
         }
-        for setter in setters {
-            assert!(!text.contains(setter), "{} offers `{setter}`", file.display());
-        }
-        for signature in text.split("pub fn apply(").skip(1) {
-            let signature = signature.split('{').next().unwrap_or_default();
-            assert!(signature.contains("&Decision"), "{}: {signature}", file.display());
-            applies += 1;
+        let code = &text[..text.find("#[cfg(test)]").unwrap_or(text.len())];
+        for function in code.split("pub fn ").skip(1) {
+            let signature = function.split(['{', ';']).next().unwrap_or_default();
+            let parameters = signature.split("->").next().unwrap_or_default();
+            if !parameters.contains("&mut self") {
+                continue;
+            }
+            applies += usize::from(parameters.contains("&Decision"));
+            for setting in settings {
+                let file = file.display();
+                assert!(!parameters.contains(setting), "{file} is set by a {setting}: {signature}");
+            }
         }
     }
-    assert!(applies > 0, "no simulator applies decisions");
+    assert!(applies >= 2, "every simulator applies decisions: {applies}");
+}
+
+/// On a cluster, too, one place carries decisions out: the updater, from the status that the
+/// recommender wrote. (The webhook gives new pods the size of the same status.)
+#[test]
+fn the_updater_alone_changes_a_workload() {
+    let directory = root().join("crates/operator/src");
+    let mut callers = Vec::new();
+    for file in files_below(&directory).iter().filter(|file| file.ends_with(".rs")) {
+        let text = std::fs::read_to_string(directory.join(file)).unwrap();
+        let changes = [".set_replicas(", "PodStep::Resize(name)"];
+        if code_lines(&text).any(|(_, line)| changes.iter().any(|change| line.contains(change))) {
+            callers.push(file.clone());
+        }
+    }
+    callers.sort();
+    assert_eq!(callers, ["controllers/updater/update.rs", "update/apply.rs"]);
+}
+
+/// A simulator of one's own takes little: the example, with its training and its comparison.
+#[test]
+fn the_example_simulator_has_fewer_than_250_lines() {
+    let directory = root().join("examples/rust/src");
+    let lines = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap().lines().count();
+    let all: usize = ["main.rs", "queue.rs", "queue.toml"].map(lines).iter().sum();
+    assert!(all < 250, "{all} lines");
 }
 
 #[test]
