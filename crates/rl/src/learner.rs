@@ -7,6 +7,40 @@ use crate::{Error, Policy, Result, Workspace};
 
 /// One agent that learns. A training loop calls `act`, then `record` for each environment, then
 /// `learn`, and starts again; the [crate documentation](crate) has such a loop.
+///
+/// A table of values for a grid of 25 cells, after one step:
+///
+/// ```
+/// use homeostat_core::{AgentId, SeedTree};
+/// use homeostat_env::{Action, make};
+/// use homeostat_nn::Kernel;
+/// use homeostat_rl::{AgentContext, AlgorithmConfig, Learner, Outcome, QLearningConfig, Workspace};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut env = make("toy/grid-world-v1")?;
+/// let spec = env.spec().clone();
+/// let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
+/// let config = QLearningConfig { gamma: 0.0, initial_value: -2.0, ..QLearningConfig::default() };
+/// let mut learner = AlgorithmConfig::QLearning(config).build(&context)?;
+/// let mut workspace = Workspace::new(Kernel::best());
+///
+/// let start = env.reset(Some(1))?.to_vec();
+/// let mut actions = [Action::Discrete(0)];
+/// learner.act(&start, &mut actions, &mut workspace)?;
+/// let step = env.step(&actions[0])?;
+/// let outcome = Outcome {
+///     reward: step.reward,
+///     terminated: step.terminated,
+///     truncated: step.truncated,
+///     next_obs: step.obs,
+/// };
+/// learner.record(0, outcome, &mut workspace)?;
+/// learner.learn(0.0, &mut workspace)?;
+/// // A tenth of the way from -2 to the reward of -1.
+/// assert!((learner.value(&start, &mut workspace) + 1.9).abs() < 1e-6);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Learner: Persist + Send {
     /// Number of environments that the agent acts in at once.
     fn num_envs(&self) -> usize;
