@@ -16,7 +16,7 @@ import homeostat
 
 COPIES = 64
 REPETITIONS = 5
-# Worlds to step, and how many steps of all copies take about a second.
+# Environments to step, and how many steps of all copies take about a second.
 STEPPED = {"faas/function-v2": 800, "faas/course-v2": 800, "classic/cartpole-v1": 60_000}
 TRAINED = ["classic/cartpole-v1", "faas/function-v2"]
 EVALUATION_EPISODES = 100
@@ -47,7 +47,7 @@ def main():
     report["cores"] = os.cpu_count()
     report["load_average"] = os.getloadavg()[0]
     if arguments.only != "training":
-        report["stepping"] = [stepping(world, steps) for world, steps in STEPPED.items()]
+        report["stepping"] = [stepping(env_id, steps) for env_id, steps in STEPPED.items()]
         report["cartpole"] = cartpole_of_gymnasium()
     if arguments.only != "stepping":
         try:
@@ -57,7 +57,7 @@ def main():
             say("training is left out: PyTorch and Stable-Baselines3 are not installed; give --with-torch")
         else:
             report["torch"], report["stable_baselines3"] = torch.__version__, stable_baselines3.__version__
-            report["training"] = [training(world, arguments.seeds, arguments.steps) for world in TRAINED]
+            report["training"] = [training(env_id, arguments.seeds, arguments.steps) for env_id in TRAINED]
     if arguments.output == "json":
         print(json.dumps(report, indent=2))
     else:
@@ -68,10 +68,10 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def stepping(world, steps):
+def stepping(env_id, steps):
     """The same actions in the same copies: called from Python, and without coming back to it."""
-    say(f"stepping {COPIES} copies of {world}")
-    envs = homeostat.HomeostatVectorEnv(world, num_envs=COPIES)
+    say(f"stepping {COPIES} copies of {env_id}")
+    envs = homeostat.HomeostatVectorEnv(env_id, num_envs=COPIES)
     envs.reset(seed=1)
     envs.action_space.seed(1)
     rows = [envs.action_space.sample() for _ in range(64)]
@@ -84,7 +84,7 @@ def stepping(world, steps):
         python.append(seconds_of(lambda: play(envs, rows, steps)))
     ratios = [mine.cpu / other.cpu for mine, other in zip(python, native)]
     return {
-        "world": world,
+        "env": env_id,
         "copies": COPIES,
         "native_steps_per_s": steps * COPIES / statistics.median(found.cpu for found in native),
         "python_steps_per_s": steps * COPIES / statistics.median(found.cpu for found in python),
@@ -134,17 +134,17 @@ def cartpole_of_gymnasium():
     }
 
 
-def training(world, seeds, steps):
-    """PPO of both with equal settings and budget; then what each learnt plays unknown worlds."""
+def training(env_id, seeds, steps):
+    """PPO of both with equal settings and budget; then what each learnt plays episodes that it was not trained on."""
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(1, seeds + 1):
-            say(f"training on {world}, seed {seed} of {seeds}: homeostat")
-            ours.append(train_ours(world, seed, steps, os.path.join(folder, f"{seed}")))
-            say(f"training on {world}, seed {seed} of {seeds}: Stable-Baselines3")
-            theirs.append(train_theirs(world, seed, steps))
+            say(f"training on {env_id}, seed {seed} of {seeds}: homeostat")
+            ours.append(train_ours(env_id, seed, steps, os.path.join(folder, f"{seed}")))
+            say(f"training on {env_id}, seed {seed} of {seeds}: Stable-Baselines3")
+            theirs.append(train_theirs(env_id, seed, steps))
     return {
-        "world": world,
+        "env": env_id,
         "steps": steps,
         "seeds": seeds,
         "homeostat_s": statistics.median(seconds.cpu for seconds, _ in ours),
@@ -157,21 +157,21 @@ def training(world, seeds, steps):
     }
 
 
-def train_ours(world, seed, steps, folder):
+def train_ours(env_id, seed, steps, folder):
     settings = {name: value for name, value in PPO.items() if name != "learning_rate"}
     settings["actor_learning_rate"] = settings["critic_learning_rate"] = PPO["learning_rate"]
     seconds = seconds_of(lambda: homeostat.train(
-        "ppo", env=world, seed=seed, steps=steps, preset="off", progress=False, run_dir=folder, ppo=settings
+        "ppo", env=env_id, seed=seed, steps=steps, preset="off", progress=False, run_dir=folder, ppo=settings
     ))
-    return seconds, returns_of(world, homeostat.load_policy(folder).act)
+    return seconds, returns_of(env_id, homeostat.load_policy(folder).act)
 
 
-def train_theirs(world, seed, steps):
+def train_theirs(env_id, seed, steps):
     import torch
     from stable_baselines3 import PPO as TheirPPO
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    name = f"homeostat/{world.replace('/', '-', 1)}"
+    name = f"homeostat/{env_id.replace('/', '-', 1)}"
     # The faster of one and all threads for networks this small.
     torch.set_num_threads(1)
     model = TheirPPO(
@@ -191,12 +191,12 @@ def train_theirs(world, seed, steps):
         device="cpu",
     )
     seconds = seconds_of(lambda: model.learn(steps))
-    return seconds, returns_of(world, lambda obs: model.predict(obs, deterministic=True)[0])
+    return seconds, returns_of(env_id, lambda obs: model.predict(obs, deterministic=True)[0])
 
 
-def returns_of(world, act):
+def returns_of(env_id, act):
     """Mean return of the greedy policy over episodes whose seeds no training has."""
-    env = homeostat.HomeostatEnv(world)
+    env = homeostat.HomeostatEnv(env_id)
     returns = []
     for episode in range(EVALUATION_EPISODES):
         observation, _ = env.reset(seed=1_000_000 + episode)
@@ -229,7 +229,7 @@ def print_tables(report):
         for found in report["stepping"]:
             least, most = found["spread"]
             rows.append([
-                found["world"],
+                found["env"],
                 f"{found['native_steps_per_s']:,.0f}",
                 f"{found['python_steps_per_s']:,.0f}",
                 f"{found['times_as_long']:.2f}",
@@ -246,12 +246,12 @@ def print_tables(report):
     if "training" in report:
         print(f"PPO, equal settings, PyTorch {report['torch']}, Stable-Baselines3 {report['stable_baselines3']}\n")
         rows = [[
-            "world", "steps", "homeostat", "SB3", "times as fast", "by the wall", "return", "return of SB3", "difference",
+            "environment", "steps", "homeostat", "SB3", "times as fast", "by the wall", "return", "return of SB3", "difference",
         ]]
         for found in report["training"]:
             mean, interval = found["return_difference"]
             rows.append([
-                found["world"],
+                found["env"],
                 f"{found['steps']:,}",
                 f"{found['homeostat_s']:.2f} s",
                 f"{found['stable_baselines3_s']:.1f} s",

@@ -7,7 +7,7 @@ use clap::Args;
 use homeostat_lab::{Assignment, Environments, Error, Settings, UserLayers};
 
 /// The largest number that a settings file can hold.
-const MOST: u64 = i64::MAX as u64;
+const MAX: u64 = i64::MAX as u64;
 
 /// Where settings come from.
 #[derive(Args, Clone, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "ID")]
     pub(crate) env: Option<String>,
     /// Seed of all random draws [default: 1]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MAX))]
     pub(crate) seed: Option<u64>,
     /// Steps per agent [default: 100000]
     #[arg(long, value_parser = count, allow_negative_numbers = true)]
@@ -132,10 +132,10 @@ impl std::str::FromStr for SeedList {
 
 /// A number of things: `100000`, `100_000` or `1e5`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a count: write 100000 or 1e5, at most {MOST}");
+    let wrong = || format!("`{text}` is not a count: write 100000 or 1e5, at most {MAX}");
     let digits = text.trim().replace('_', "");
     if let Ok(count) = digits.parse::<u64>() {
-        return if count <= MOST { Ok(count) } else { Err(wrong()) };
+        return if count <= MAX { Ok(count) } else { Err(wrong()) };
     }
     let number = digits.parse::<f64>().map_err(|_| wrong())?;
     // Above 2^53 a fraction could be lost without notice.

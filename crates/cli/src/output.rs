@@ -138,7 +138,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Names in traces and files of others could command a terminal: what controls it is escaped.
+/// Names in traces and foreign files may contain control sequences of terminals: they are escaped.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let controls = |c: char| {
         let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

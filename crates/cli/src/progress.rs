@@ -211,14 +211,14 @@ impl StoryView {
 /// Return, speed, and where the time goes.
 fn describe(progress: &Progress<'_>) -> String {
     let split = progress.timing.split;
-    let total = (split.world + split.inference + split.update).as_secs_f64().max(1e-9);
+    let total = (split.env + split.inference + split.update).as_secs_f64().max(1e-9);
     let percent = |part: Duration| 100.0 * part.as_secs_f64() / total;
     let reached =
         progress.recent_return().map_or("-".to_owned(), |reached| format!("{reached:.1}"));
     format!(
-        "return {reached:>7}  {:>9} steps/s  world {:.0}% inference {:.0}% update {:.0}%",
+        "return {reached:>7}  {:>9} steps/s  environments {:.0}% inference {:.0}% update {:.0}%",
         thousands(progress.timing.steps_per_s),
-        percent(split.world),
+        percent(split.env),
         percent(split.inference),
         percent(split.update),
     )

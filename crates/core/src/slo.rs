@@ -1,4 +1,4 @@
-//! Service-level objectives for latency.
+//! Service-level SLOs for latency.
 
 use std::fmt;
 

@@ -62,9 +62,9 @@ pub use pod_scaling::PodScaling;
 pub use policies::{
     Aimd, AimdConfig, BurstResponseConfig, DecayingCheckpoint, DecayingHistogram, Ensure,
     EnsureConfig, Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig,
-    HpaMetric, HpaVpa, HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ObjectiveKind,
-    ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst,
-    ShortFirstConfig, TargetUtilizationConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+    HpaMetric, HpaVpa, HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ScalingBehavior,
+    ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig, SloKind,
+    TargetUtilizationConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
 };
 pub use policy::{Policy, PreparedProposal, Proposal};
 pub use policy_config::PolicyConfig;

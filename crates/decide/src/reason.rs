@@ -16,7 +16,7 @@ pub enum Reason {
     /// No request finished, so that there is no latency.
     NoRequests,
     /// No SLO is set: only utilisation is known.
-    NoObjective,
+    NoSlo,
     /// A metric that the policy needs is missing or not a number.
     TelemetryMissing {
         /// The metric.
@@ -126,7 +126,7 @@ pub enum Reason {
         replicas: u32,
     },
     /// No scale-down while the SLO is violated.
-    NotWhileBroken,
+    NotWhileViolated,
     /// The number of replicas is at its bound, so their size changes.
     SizedAtLimit {
         /// The number.
@@ -264,7 +264,7 @@ impl fmt::Display for Reason {
             Self::Guard(reason) => reason.fmt(f),
             Self::Fixed => write!(f, "fixed allocation"),
             Self::NoRequests => write!(f, "no latency was measured in this window"),
-            Self::NoObjective => write!(f, "no SLO is set: usage alone decides"),
+            Self::NoSlo => write!(f, "no SLO is set: usage alone decides"),
             Self::TelemetryMissing { figure } => write!(f, "held: no usable figure of {figure}"),
             Self::Latency { latency, slo } => {
                 let side = if *latency > slo.threshold() { "above" } else { "within" };
@@ -339,7 +339,7 @@ impl fmt::Display for Reason {
                 let replicas = Amount::replicas(*replicas);
                 write!(f, "the SLO is violated and latency asks for {replicas} at once")
             }
-            Self::NotWhileBroken => {
+            Self::NotWhileViolated => {
                 write!(f, "held: nothing goes down while the SLO is violated")
             }
             Self::SizedAtLimit { replicas, size } => {
@@ -455,7 +455,7 @@ mod tests {
             "p99 1.23s is above the SLO of 640ms",
         );
         check(Reason::Latency { latency: millis(3), slo }, "p99 3ms is within the SLO of 640ms");
-        check(Reason::NoObjective, "no SLO is set: usage alone decides");
+        check(Reason::NoSlo, "no SLO is set: usage alone decides");
         let mib = |mib| Amount::memory(Bytes::from_mib(mib));
         check(
             Reason::Recommendation { target: mib(300), lower: mib(250), upper: Some(mib(1331)) },

@@ -90,7 +90,7 @@ pub struct TargetWindow {
     pub observation: Observation,
     /// Requests answered.
     pub completed: u64,
-    /// Requests beyond the objective's threshold: late, given up or lost.
+    /// Requests beyond the SLO's threshold: late, given up or lost.
     pub slo_violations: u64,
     /// Requests given up while they waited.
     pub timed_out: u64,
@@ -122,7 +122,7 @@ impl TargetWindow {
         }
     }
 
-    /// Whether the target met its latency objective; a window without requests does.
+    /// Whether the target met its latency SLO; a window without requests does.
     pub fn is_slo_met(&self) -> bool {
         let observed = &self.observation;
         observed.latency.is_none_or(|latency| latency <= observed.slo.threshold())
@@ -137,13 +137,13 @@ impl TargetWindow {
 /// What one target has seen since the start of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetTotals {
-    /// Its objective.
+    /// Its SLO.
     pub slo: Slo,
     /// Requests whose fate is known: answered, given up, lost, or late already.
     pub requests: u64,
-    /// Those of them beyond the objective's threshold.
+    /// Those of them beyond the SLO's threshold.
     pub slo_violations: u64,
-    /// Latency at the objective's percentile; none without requests.
+    /// Latency at the SLO's percentile; none without requests.
     pub slo_latency: Option<SimDuration>,
     /// Latency at each of the quantiles that were asked for.
     pub latency: Vec<Option<SimDuration>>,

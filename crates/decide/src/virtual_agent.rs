@@ -5,7 +5,7 @@ use crate::{Features, ScalingAction, SetPoints};
 /// Variables of the auxiliary global state.
 const VARIABLES: usize = 7;
 
-/// One agent's part of everybody else's global state: figures of its local state and its last
+/// One agent's part of the global state of the others: figures of its local state and its last
 /// action. Kept as integers, so that sums are exact: the order of agents does not matter, and
 /// taking one out of a sum of thousands leaves nothing behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Contribution([i64; VARIABLES]);
 const ONE: f64 = (1_u64 << 40) as f64;
 
 /// The largest magnitude.
-const MOST: f64 = 2.0;
+const MAX_MAGNITUDE: f64 = 2.0;
 
 impl Contribution {
     /// What an agent contributes in the given state after the given action.
@@ -65,14 +65,18 @@ impl Contribution {
     /// Seven figures in the order of [`GlobalState`]. What is beyond two counts as two, what is
     /// no number as zero.
     pub fn of_figures(figures: [f32; VARIABLES]) -> Self {
-        Self(figures.map(|figure| (f64::from(figure).clamp(-MOST, MOST) * ONE) as i64))
+        Self(
+            figures.map(|figure| {
+                (f64::from(figure).clamp(-MAX_MAGNITUDE, MAX_MAGNITUDE) * ONE) as i64
+            }),
+        )
     }
 
     /// Number of figures.
     pub const VARIABLES: usize = VARIABLES;
 }
 
-/// Everybody's contributions together.
+/// The contributions of all agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VirtualAgent {
     count: i64,

@@ -98,11 +98,11 @@ fn only_member<R: Read + Seek>(
 
 /// The first of many names.
 fn shown(names: &[String]) -> String {
-    const MOST: usize = 8;
-    let mut text = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    const MAX_NAMES: usize = 8;
+    let mut text = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => text.push_str("no files"),
-        count if count > MOST => text.push_str(&format!(" and {} more", count - MOST)),
+        count if count > MAX_NAMES => text.push_str(&format!(" and {} more", count - MAX_NAMES)),
         _ => {}
     }
     text

@@ -124,7 +124,7 @@ impl LoadShape {
 }
 
 /// The largest rate or time that is still exact in nanoseconds.
-const MOST: f64 = 1e9;
+const MAX: f64 = 1e9;
 
 fn within(
     setting: &'static str,
@@ -140,11 +140,11 @@ fn within(
 }
 
 fn positive(setting: &'static str, value: f64) -> Result<()> {
-    within(setting, value, f64::MIN_POSITIVE..MOST, "above 0 and below 1e9")
+    within(setting, value, f64::MIN_POSITIVE..MAX, "above 0 and below 1e9")
 }
 
 fn not_negative(setting: &'static str, value: f64) -> Result<()> {
-    within(setting, value, 0.0..MOST, "from 0 to below 1e9")
+    within(setting, value, 0.0..MAX, "from 0 to below 1e9")
 }
 
 #[cfg(test)]

@@ -122,4 +122,4 @@ def test_the_picture_shows_everybody():
     assert env.render().shape == first.shape
     text = homeostat.parallel_env("faas/fleet-v3", render_mode="ansi")
     text.reset(seed=1)
-    assert text.render().count("objective") == 12
+    assert text.render().count("SLO") == 12

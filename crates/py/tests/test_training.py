@@ -93,13 +93,13 @@ def test_drawn_actions_follow_the_seed():
 )
 def test_actions_have_the_form_of_their_space(algorithm, env, shape):
     run = homeostat.train(algorithm, env=env, steps=600, **QUICK)
-    policy, world = run.policy(), homeostat.HomeostatEnv(env)
-    assert policy.action_space == world.action_space
-    assert policy.observation_space == world.observation_space
-    observation, _ = world.reset(seed=1)
+    policy, played = run.policy(), homeostat.HomeostatEnv(env)
+    assert policy.action_space == played.action_space
+    assert policy.observation_space == played.observation_space
+    observation, _ = played.reset(seed=1)
     action = policy.act(observation)
-    assert np.shape(action) == shape and world.action_space.contains(action)
-    world.step(action)
+    assert np.shape(action) == shape and played.action_space.contains(action)
+    played.step(action)
     assert np.shape(policy.act(np.stack([observation, observation]))) == (2, *shape)
 
 
@@ -130,9 +130,9 @@ def test_teams_train_and_every_agent_has_a_policy():
         homeostat.load_policy(run, agent=7)
     policies = {f"agent-{number}": run.policy(number) for number in range(3)}
     pytest.importorskip("pettingzoo")
-    world = homeostat.parallel_env("faas/fleet-v3", config=str(run.path / "config.toml"))
-    observations, _ = world.reset(seed=1)
-    world.step({agent: policies[agent].act(seen) for agent, seen in observations.items()})
+    played = homeostat.parallel_env("faas/fleet-v3", config=str(run.path / "config.toml"))
+    observations, _ = played.reset(seed=1)
+    played.step({agent: policies[agent].act(seen) for agent, seen in observations.items()})
     assert set(run.evaluate(episodes=2)) == set(policies)
 
 

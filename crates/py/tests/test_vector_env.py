@@ -119,7 +119,7 @@ def test_without_copies_the_observations_may_be_the_actions():
         envs.reset()
 
 
-def test_without_autoreset_whoever_ended_waits_for_its_reset():
+def test_without_autoreset_an_environment_that_ended_waits_for_its_reset():
     envs = vector(steps=2, autoreset_mode="Disabled")
     envs.reset(seed=1)
     envs.step([0, 0, 0])
@@ -178,4 +178,4 @@ def test_every_copy_has_its_picture():
     assert len(frames) == 3 and not np.array_equal(frames[0], frames[1])
     texts = vector(render_mode="ansi")
     texts.reset(seed=1)
-    assert all("objective" in text for text in texts.render())
+    assert all("SLO" in text for text in texts.render())

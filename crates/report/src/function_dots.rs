@@ -1,4 +1,4 @@
-//! Each function's 99th percentile against its objective, a mark for each policy.
+//! Each function's 99th percentile against its SLO, a mark for each policy.
 
 use super::axis::{Axis, tick_label};
 use super::key::{key, look};
@@ -87,15 +87,15 @@ pub(super) fn function_dots(subject: &Subject) -> Option<String> {
 }
 
 fn describe(subject: &Subject, rows: &[&FunctionSubject]) -> String {
-    let kept = |run: &SimulatedRun| {
-        let is_kept = |row: &&&FunctionSubject| {
+    let met = |run: &SimulatedRun| {
+        let is_met = |row: &&&FunctionSubject| {
             run.log_p99_over_slo(row.number).is_some_and(|summary| summary.mean <= 0.0)
         };
-        rows.iter().filter(is_kept).count()
+        rows.iter().filter(is_met).count()
     };
     let words = subject
         .simulations
         .iter()
-        .map(|run| format!("{} keeps {} of {} objectives", run.label, kept(run), rows.len()));
+        .map(|run| format!("{} meets {} of {} SLOs", run.label, met(run), rows.len()));
     words.collect::<Vec<_>>().join("; ")
 }

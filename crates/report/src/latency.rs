@@ -1,4 +1,4 @@
-//! How late answers were, over each function's objective: the share of requests slower than
+//! How late answers were, over each function's SLO: the share of requests slower than
 //! any multiple of it.
 
 use super::axis::{Axis, tick_label};
@@ -36,7 +36,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     let one = across.part(1.0);
     plot.upright(one, "slo");
     let (dx, anchor) = if one > 0.7 { (-6.0, Anchor::End) } else { (6.0, Anchor::Start) };
-    plot.text(one, 12.0, dx, anchor, "slo-name", "objective");
+    plot.text(one, 12.0, dx, anchor, "slo-name", "SLO");
     let hundredth = plot.y(&up, 0.01);
     plot.level(hundredth, "slo faint");
     for (place, tail) in tails.iter().enumerate() {
@@ -84,7 +84,7 @@ fn describe(subject: &Subject, tails: &[Tail]) -> String {
     words.join("; ")
 }
 
-/// The latencies of one run over objectives: each function's quantiles with its requests.
+/// The latencies of one run over SLOs: each function's quantiles with its requests.
 struct Tail {
     parts: Vec<(f64, Vec<(f64, f64)>)>,
     requests: f64,
@@ -108,7 +108,7 @@ impl Tail {
         Self { parts, requests }
     }
 
-    /// The share of requests slower than this multiple of their objective.
+    /// The share of requests slower than this multiple of their SLO.
     fn share_slower(&self, over: f64) -> f64 {
         let slower = self.parts.iter().map(|(requests, points)| requests * slower(points, over));
         slower.sum::<f64>() / self.requests.max(1.0)

@@ -21,7 +21,6 @@ pub(super) struct Subject {
     pub(super) played: Option<Comparison>,
     /// The functions of the first simulation.
     pub(super) functions: Vec<FunctionSubject>,
-    /// The trainings.
     pub(super) trainings: Vec<TrainingRun>,
     /// Their comparison, if there are any.
     pub(super) trained: Option<Comparison>,
@@ -109,7 +108,7 @@ impl SimulatedRun {
         functions.filter(move |function| function.number == number)
     }
 
-    /// A function's 99th percentile over its objective: the logarithms over seeds. Ratios
+    /// A function's 99th percentile over its SLO: the logarithms over seeds. Ratios
     /// are averaged as such, and their interval never reaches below zero.
     pub(super) fn log_p99_over_slo(&self, number: usize) -> Option<Summary> {
         let ratios = self.outcomes_of(number).map(|function| function.figures.p99_over_slo);

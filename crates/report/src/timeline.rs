@@ -13,7 +13,7 @@ use super::windows::Point;
 /// Linux gives a core 1024 shares.
 pub(super) const SHARES_PER_MILLICORE: f64 = 1.024;
 
-/// The largest multiple of an objective that is drawn; larger ones are drawn here.
+/// The largest multiple of an SLO that is drawn; larger ones are drawn here.
 const MAX_OVER: f64 = 20.0;
 
 const TALL: f64 = 130.0;
@@ -170,8 +170,8 @@ fn latency_panel(
     let title = format!("{}: p99 / SLO threshold", function.label);
     let mut plot = Plot::new(&title, &words.join("; "), TALL).foot(rows + 26.0);
     plot.left_axis(&up, |over| format!("{}×", tick_label(over)));
-    let objective = plot.y(&up, 1.0);
-    plot.level(objective, "slo");
+    let threshold = plot.y(&up, 1.0);
+    plot.level(threshold, "slo");
     for (row, (place, _, points)) in lines.iter().enumerate() {
         let line = points.iter().map(|point| {
             point.p99_over_slo.map(|over| (across.part(point.t_s), plot.y(&up, over)))

@@ -32,7 +32,7 @@ pub(super) struct FunctionWindows {
 pub(super) struct Point {
     /// End of the last window in seconds.
     pub(super) t_s: f64,
-    /// The largest 99th percentile over the objective.
+    /// The largest 99th percentile over the SLO.
     pub(super) p99_over_slo: Option<f64>,
     /// Requests that violated the SLO.
     slo_violations: u64,

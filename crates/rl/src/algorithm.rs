@@ -94,7 +94,7 @@ impl AlgorithmConfig {
         }
     }
 
-    /// How many copies of the world each agent plays at once.
+    /// How many copies of the environment each agent plays at once.
     pub fn num_envs(&self) -> usize {
         match self {
             Self::Ppo(config) => config.num_envs,
@@ -148,7 +148,7 @@ pub(crate) fn count(setting: &str, value: usize, most: usize) -> Result<()> {
     })
 }
 
-/// Most copies of a world that one agent may play.
+/// Maximum number of copies of an environment that one agent may play.
 pub(crate) const MAX_ENVS: usize = 1 << 16;
 /// Most rows of one batch.
 pub(crate) const MAX_ROWS: usize = 1 << 24;
@@ -194,7 +194,7 @@ pub(crate) fn unit(setting: &str, value: f32) -> Result<()> {
     }
 }
 
-/// From zero to below one: a discount of one has no finite value in a world that never ends.
+/// From zero to below one: a discount of one has no finite value in an environment that never ends.
 pub(crate) fn open_unit(setting: &str, value: f32) -> Result<()> {
     if (0.0..1.0).contains(&value) {
         Ok(())

@@ -6,7 +6,7 @@
 //! work that grows in proportion to the payload, and faster than that on graphs and in sieves
 //! (hence their larger spread), 19 to 55 MiB and 35 to 51 ms to start. Those are bare handlers:
 //! memory and start here are assumptions above these bounds, for a server, libraries and
-//! larger inputs. None of it was measured on the paper's cluster; the objectives follow from it
+//! larger inputs. None of it was measured on the paper's cluster; the SLOs follow from it
 //! by a profiling run.
 
 use homeostat_core::{Bytes, Fraction, SimDuration};

@@ -165,9 +165,9 @@ pub enum Scaling {
 pub struct FunctionSetup {
     /// What it needs.
     pub profile: FunctionProfile,
-    /// Its objective.
+    /// Its SLO.
     pub slo: Slo,
-    /// Latency at the objective's percentile when it runs alone.
+    /// Latency at the SLO's percentile when it runs alone.
     pub isolated_latency: SimDuration,
     /// What it is given at first; its containers are there from the start.
     pub allocation: Allocation,
@@ -195,9 +195,9 @@ pub struct ChainSetup {
     pub graph: ChainGraph,
     /// The function of each stage, by place: of no other chain, and without requests of its own.
     pub functions: Vec<FunctionId>,
-    /// Its objective, from the arrival at the entry to the last finish.
+    /// Its SLO, from the arrival at the entry to the last finish.
     pub slo: Slo,
-    /// Latency at the objective's percentile when it runs alone.
+    /// Latency at the SLO's percentile when it runs alone.
     pub isolated_latency: SimDuration,
     /// Its requests; none, if they are sent one by one.
     pub arrivals: Option<Source>,

@@ -39,7 +39,7 @@ pub enum Error {
     ObjectiveBelowService {
         /// The function.
         function: String,
-        /// The objective.
+        /// The SLO.
         threshold: SimDuration,
         /// CPU and I/O time of a request.
         service: SimDuration,
@@ -100,7 +100,7 @@ pub enum Error {
     /// A processor that cannot be built.
     #[error(transparent)]
     Mechanics(#[from] homeostat_des::Error),
-    /// An objective that cannot be one.
+    /// An SLO that cannot be one.
     #[error(transparent)]
     Core(#[from] homeostat_core::Error),
 }

@@ -1,4 +1,4 @@
-//! The objective of a function, as the SIMPPO chapter sets it: the 99th percentile of its
+//! The SLO of a function, as the SIMPPO chapter sets it: the 99th percentile of its
 //! latency when it has the platform to itself, and 15 % more. That of a chain is the same of
 //! its latency from end to end.
 
@@ -28,7 +28,7 @@ const CONTAINERS: u32 = 16;
 /// The SLO of a function or a chain, and the latency it follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Objective {
-    /// The objective.
+    /// The SLO.
     pub slo: Slo,
     /// The latency it was made from.
     pub isolated_latency: SimDuration,
@@ -36,7 +36,7 @@ pub struct Objective {
 
 impl Objective {
     /// Profiles a function alone on an empty platform of this kind, with containers to spare,
-    /// and allows it `relaxation` times as long. Refuses an objective that is shorter than the
+    /// and allows it `relaxation` times as long. Refuses an SLO that is shorter than the
     /// mean service time: it would always be violated.
     pub fn profile(
         profile: &FunctionProfile,
@@ -108,7 +108,7 @@ impl Objective {
         Self::relaxed(&name, &latency, graph.longest(&services), relaxation)
     }
 
-    /// The objective that follows from latencies alone on the platform.
+    /// The SLO that follows from latencies alone on the platform.
     fn relaxed(
         name: &str,
         latency: &Histogram,

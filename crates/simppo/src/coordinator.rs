@@ -21,11 +21,11 @@ use crate::{Error, Refusal, RefusalCounts, RefusalKind};
 mod persist;
 mod platform;
 mod record;
-mod standing;
+mod status;
 
 use platform::Platform;
 use record::Record;
-pub use standing::{AgentStanding, Standing};
+pub use status::{AgentStatus, CoordinatorStatus};
 
 /// Settings of a coordinator.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,7 @@ pub enum Error {
     Learner(#[from] homeostat_rl::Error),
     /// The environment refused.
     #[error(transparent)]
-    World(#[from] homeostat_env::Error),
+    Environment(#[from] homeostat_env::Error),
     /// A saved state is not of this team.
     #[error(transparent)]
     State(#[from] homeostat_core::Error),

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Counts on from zero. A reading that lies before the last one, or further after it than one
 /// heartbeat, says more about the caller's clock (or a machine that slept) than about the
 /// agents: the first counts as no time, the second as one heartbeat. So no jump silences
-/// everybody at once, and none stops silence from being noticed.
+/// all at once, and none stops silence from being noticed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GuardedClock {
     /// The most that one reading may add.

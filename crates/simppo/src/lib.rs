@@ -23,7 +23,9 @@ pub use coordination::{
     AgentName, Coordination, CoordinationError, Member, Membership, Registration, Seat,
     SeatObservation, Session, StepOutcome,
 };
-pub use coordinator::{AgentStanding, Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
+pub use coordinator::{
+    AgentStatus, Coordinator, CoordinatorConfig, CoordinatorEvent, CoordinatorStatus,
+};
 pub use error::{Error, Result};
 pub use homeostat_decide::{Contribution, GlobalState, VirtualAgent};
 pub use homeostat_env::TaskType;

@@ -54,9 +54,9 @@ impl Member {
 
     /// Its recent reward of a step, whether it has finished one episode or hundreds; nothing before
     /// the first, or if a reward was ever not finite.
-    pub(crate) fn standing(&self) -> Option<f64> {
-        let standing = self.record.sum / self.record.weight;
-        standing.is_finite().then_some(standing)
+    pub(crate) fn mean_reward(&self) -> Option<f64> {
+        let mean_reward = self.record.sum / self.record.weight;
+        mean_reward.is_finite().then_some(mean_reward)
     }
 
     pub(crate) fn save(&self, out: &mut Snapshot) {
@@ -103,15 +103,15 @@ mod tests {
     #[test]
     fn one_episode_is_held_against_many() {
         let mut member = Member::new(AgentId::new(0), TaskType::Cpu, 0, vec![0]);
-        assert_eq!(member.standing(), None);
+        assert_eq!(member.mean_reward(), None);
         for episode in 0..50 {
             member.running[0] = Running { own: -6.0, paid: 0.0, length: 3 };
             member.finish(0);
-            let standing = member.standing().expect("an episode has ended");
-            assert!((standing + 2.0).abs() < 1e-12, "{standing} after {episode}");
+            let mean_reward = member.mean_reward().expect("an episode has ended");
+            assert!((mean_reward + 2.0).abs() < 1e-12, "{mean_reward} after {episode}");
         }
         member.running[0].own = f64::NAN;
         member.finish(0);
-        assert_eq!(member.standing(), None);
+        assert_eq!(member.mean_reward(), None);
     }
 }

@@ -68,9 +68,9 @@ pub enum ParameterSharing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Everybody in every step.
+    /// All agents in every step.
     Together,
-    /// One agent in each step, the one whose objective is kept worst; the others hold.
+    /// One agent in each step, the one whose SLO is met worst; the others hold.
     Queue,
 }
 
@@ -204,7 +204,7 @@ impl Preset {
             ),
             Self {
                 name: "simppo+",
-                summary: "one network for all that knows each function, set-points, the team's late requests",
+                summary: "one network for all that knows each function, set-points, the team's SLO violations",
                 method: Method {
                     reward_sharing: Team,
                     critic_input: Others,
@@ -225,7 +225,7 @@ impl Preset {
 }
 
 /// Settings of `simppo+`, chosen on seeds that no reported figure uses. The minibatch is for one
-/// agent in one world, as everywhere here.
+/// agent in one environment, as everywhere here.
 fn plus() -> PpoConfig {
     PpoConfig {
         num_envs: 1,

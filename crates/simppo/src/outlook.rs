@@ -1,5 +1,5 @@
 //! What each critic sees of the others, and what each agent is paid: the coordination itself,
-//! for the agents of one world in one step.
+//! for the agents of one environment in one step.
 
 use homeostat_core::FeatureSchema;
 use homeostat_decide::{Features, ScalingAction, SetPoints, StageFeatures};
@@ -32,7 +32,7 @@ impl StateLayout {
         }
     }
 
-    /// What an agent adds to everybody else's picture.
+    /// What an agent adds to what the others observe.
     fn contribution(self, state: &[f32], action: &Action) -> Contribution {
         match self {
             Self::Steps => {
@@ -40,7 +40,7 @@ impl StateLayout {
                     state.first_chunk().expect("the state begins with Table 4.1");
                 let action = action.discrete().and_then(ScalingAction::from_index);
                 let action = action.unwrap_or(ScalingAction::Hold);
-                // A world's states are finite; a foreign one is not let in here.
+                // An environment's states are finite; a foreign one is not let in here.
                 Contribution::new(table, action)
                     .unwrap_or_else(|_| Contribution::of_figures([0.0; 7]))
             }
@@ -55,7 +55,7 @@ impl StateLayout {
         }
     }
 
-    /// How well an agent's objective is kept: the queue of CPQ-RL is ordered by it.
+    /// How well an agent's SLO is met: the queue of CPQ-RL is ordered by it.
     pub(crate) fn preservation(self, state: &[f32]) -> f32 {
         match self {
             Self::Steps | Self::SetPoints => state[0],
@@ -75,7 +75,7 @@ pub(crate) fn width_of(view: CriticInput, width: usize) -> usize {
     }
 }
 
-/// The agents of one world.
+/// The agents of one environment.
 pub(crate) struct AgentGroup<'a> {
     pub(crate) layout: StateLayout,
     /// Their states, row after row.
@@ -88,7 +88,7 @@ pub(crate) struct AgentGroup<'a> {
 }
 
 impl AgentGroup<'_> {
-    /// Writes what everybody sees of the others, row after row, in time that grows as the
+    /// Writes what every agent sees of the others, row after row, in time that grows as the
     /// number of agents does.
     pub(crate) fn look(&self, view: CriticInput, out: &mut Vec<f32>) {
         out.clear();
@@ -139,7 +139,7 @@ fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
     }
 }
 
-/// What everybody learns from. A reward that is no number stays with its agent, which it stops:
+/// What every agent learns from. A reward that is no number stays with its agent, which it stops:
 /// the others are paid as if that one were not there.
 pub(crate) fn pay(pay: RewardSharing, rewards: &mut [f64]) {
     let finite = rewards.iter().filter(|reward| reward.is_finite());

@@ -141,10 +141,7 @@ impl Training {
         if method.order == Order::Queue && layout == StateLayout::Unknown {
             return Err(Error::Setting {
                 setting: "simppo.order",
-                need: format!(
-                    "together, since {} does not say how well objectives are kept",
-                    spec.id
-                ),
+                need: format!("together, since {} does not say how well SLOs are met", spec.id),
                 value: "queue".to_owned(),
             });
         }
@@ -201,9 +198,9 @@ impl Training {
         self.founders = envs[0].agents().to_vec();
         self.tables = envs.iter().map(|env| SeatTable::new(env.as_ref(), &self.rules)).collect();
         self.envs = envs;
-        let everybody = self.members.iter_mut().chain(&mut self.away);
-        everybody.for_each(|member| member.running.fill(Running::default()));
-        self.seat_everybody().map(drop)
+        let all = self.members.iter_mut().chain(&mut self.away);
+        all.for_each(|member| member.running.fill(Running::default()));
+        self.seat_all_agents().map(drop)
     }
 
     /// One step of every agent in every copy of the environment. Returns the agents that left for
@@ -235,7 +232,7 @@ impl Training {
         self.take_in();
         self.count_episodes();
         let has_changed = self.tables.iter().any(|table| table.has_changed);
-        let departed = if has_changed { self.seat_everybody()? } else { Vec::new() };
+        let departed = if has_changed { self.seat_all_agents()? } else { Vec::new() };
         done(Part::Learning);
         Ok(departed)
     }
@@ -330,7 +327,7 @@ impl Training {
         for kind in TaskType::ALL {
             let of_kind = self.members.iter().filter(|member| member.kind == kind);
             let sound = of_kind.filter(|member| self.nets[member.net].stopped.is_none());
-            let ranked = sound.filter_map(|member| Some((member.standing()?, member.net)));
+            let ranked = sound.filter_map(|member| Some((member.mean_reward()?, member.net)));
             let best = ranked.max_by(|a, b| a.0.total_cmp(&b.0));
             if let Some(ppo) = best.and_then(|(_, net)| self.nets[net].ppo()) {
                 self.bases.follow(kind, ppo);
@@ -339,7 +336,7 @@ impl Training {
     }
 
     /// Gives every living agent a seat; newcomers get learners, leavers give theirs back.
-    fn seat_everybody(&mut self) -> Result<Vec<Departed>> {
+    fn seat_all_agents(&mut self) -> Result<Vec<Departed>> {
         let present = self.tables[0].agents.clone();
         if self.tables[1..].iter().any(|table| table.agents != present) {
             return Err(Error::Apart);
@@ -394,8 +391,8 @@ impl Training {
             return;
         }
         let mut is_used = vec![false; self.nets.len()];
-        let everybody = self.members.iter().chain(&self.away);
-        everybody.for_each(|member| is_used[member.net] = true);
+        let all = self.members.iter().chain(&self.away);
+        all.for_each(|member| is_used[member.net] = true);
         let mut number = 0;
         let renumbered: Vec<usize> = is_used
             .iter()
@@ -407,8 +404,8 @@ impl Training {
             .collect();
         let mut uses = is_used.into_iter();
         self.nets.retain(|_| uses.next().unwrap_or(false));
-        let everybody = self.members.iter_mut().chain(&mut self.away);
-        everybody.for_each(|member| member.net = renumbered[member.net]);
+        let all = self.members.iter_mut().chain(&mut self.away);
+        all.for_each(|member| member.net = renumbered[member.net]);
     }
 
     /// A new agent, with a learner of its own or the one it shares.
@@ -448,11 +445,11 @@ impl Training {
         Form { learners: &self.config.learners, spec: &self.spec, extra: self.rules.extra }
     }
 
-    /// The policy of everybody there and of those who come back, as it is now; an agent that
+    /// The policy of every agent that is present and of those that come back, as it is now; an agent that
     /// stopped on an error has none to trust.
     pub fn policies(&self) -> Vec<(AgentId, Policy)> {
-        let everybody = self.members.iter().chain(&self.away);
-        let sound = everybody.filter(|member| self.nets[member.net].stopped.is_none());
+        let all = self.members.iter().chain(&self.away);
+        let sound = all.filter(|member| self.nets[member.net].stopped.is_none());
         let policy = |member: &Member| (member.agent, self.nets[member.net].policy());
         let mut policies: Vec<_> = sound.map(policy).collect();
         policies.sort_by_key(|(agent, _)| *agent);
@@ -550,7 +547,7 @@ impl Training {
             self.bases.load("team/bases", ppo, from)?;
         }
         self.finished.clear();
-        self.seat_everybody().map(drop)
+        self.seat_all_agents().map(drop)
     }
 
     /// A saved agent, refused if it does not fit the saved learners.

@@ -13,8 +13,8 @@ impl<K> Default for TurnQueue<K> {
 }
 
 impl<K: Copy + PartialEq> TurnQueue<K> {
-    /// The place of whoever steps next: of those who have not stepped in this round the one whose
-    /// objective is kept worst. When everybody has, the next round begins. Nobody is passed over
+    /// The place of the agent that steps next: of those that have not stepped in this round the one
+    /// whose SLO is met worst. When all have, the next round begins. No agent is passed over
     /// for good, however well it does.
     pub fn next(&mut self, keys: &[K], kept: &[f32]) -> Option<usize> {
         self.served.retain(|key| keys.contains(key));

@@ -40,7 +40,7 @@ pub struct FunctionOutcome {
     pub number: usize,
     /// Its name.
     pub name: String,
-    /// Its objective in milliseconds.
+    /// Its SLO in milliseconds.
     pub slo_ms: f64,
     /// Its figures.
     pub figures: Figures,
@@ -61,7 +61,7 @@ pub struct Figures {
     pub slo_violation_ratio: f64,
     /// 99th percentile of the latency in milliseconds; of several functions, none.
     pub p99_ms: Option<f64>,
-    /// The same over the objective; of several functions, the geometric mean.
+    /// The same over the SLO; of several functions, the geometric mean.
     pub p99_over_slo: f64,
     /// Mean SLO preservation over windows, as monitoring saw it.
     pub preservation: f64,

@@ -65,7 +65,7 @@ struct TracedFunction {
 /// The platform behind the trace ended functions after ten minutes.
 const LONGEST_RUN: SimDuration = SimDuration::from_secs(600);
 
-/// Traces have no objectives: a request violates the SLO where it takes this many times the mean run time
+/// Traces have no SLOs: a request violates the SLO where it takes this many times the mean run time
 /// of its function.
 pub const SLO_OVER_MEAN: f64 = 5.0;
 

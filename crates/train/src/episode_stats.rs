@@ -16,8 +16,8 @@ pub(crate) const TIMED_ONE_IN: u64 = 17;
 /// Where the time went, summed over agents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeSplit {
-    /// Stepping the worlds.
-    pub world: Duration,
+    /// Stepping the environments.
+    pub env: Duration,
     /// Choosing actions.
     pub inference: Duration,
     /// Learning.
@@ -26,7 +26,7 @@ pub struct TimeSplit {
 
 impl AddAssign for TimeSplit {
     fn add_assign(&mut self, other: Self) {
-        self.world += other.world;
+        self.env += other.env;
         self.inference += other.inference;
         self.update += other.update;
     }
@@ -124,7 +124,7 @@ impl EpisodeStats {
     }
 
     /// Where the agent stands, without this round.
-    pub(crate) fn standing(&self) -> AgentRound {
+    pub(crate) fn latest(&self) -> AgentRound {
         self.report(&Round::default())
     }
 

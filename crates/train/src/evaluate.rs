@@ -15,7 +15,7 @@ use crate::evaluate_together::evaluate_together;
 pub struct EvaluationConfig {
     /// Episodes of each policy.
     pub episodes: usize,
-    /// Seed of the worlds and of a stochastic policy's draws.
+    /// Seed of the environments and of a stochastic policy's draws.
     pub seed: u64,
     /// Whether actions are the most probable ones or draws.
     pub sampling: Sampling,

@@ -1,4 +1,4 @@
-//! Playing the policies of a run together, in the world that they share.
+//! Playing the policies of a run together, in the environment that they share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::{Evaluation, EvaluationConfig};
 /// Episodes that are played at once: what memory holds of them does not grow with their number.
 const AT_ONCE: usize = 1024;
 
-/// Plays all policies in one world, each as the agent that learnt it. Episodes are
+/// Plays all policies in one environment, each as the agent that learnt it. Episodes are
 /// independent and played at once. An agent that has no policy here holds still: one that
 /// stopped while it learnt, or a newcomer that the run never met.
 ///
@@ -91,24 +91,25 @@ impl Stage<'_> {
         let policies = seeds.child("policy");
         let stream = |candidate: &Candidate| policies.stream(&candidate.agent.to_string());
         let mut draws: Vec<_> = self.candidates.iter().map(stream).collect();
-        let mut world = self.env_factory.make_multi_agent(self.env)?;
-        world.reset(Some(seeds.seed("world")))?;
-        let still = world.spec().action.hold();
+        let mut env = self.env_factory.make_multi_agent(self.env)?;
+        env.reset(Some(seeds.seed("world")))?;
+        let still = env.spec().action.hold();
         let mut actions = Vec::new();
         let mut parts = vec![None; self.candidates.len()];
-        while !world.agents().is_empty() {
+        while !env.agents().is_empty() {
             refuse_to_go_on(self.stop)?;
-            actions.resize(world.agents().len(), still.clone());
-            for (action, agent) in actions.iter_mut().zip(world.agents()) {
+            actions.resize(env.agents().len(), still.clone());
+            for (action, agent) in actions.iter_mut().zip(env.agents()) {
                 let Some(place) = self.places.get(agent) else {
                     action.clone_from(&still);
                     continue;
                 };
-                let obs = world.observation(*agent).expect("whoever is alive sees something");
+                let obs =
+                    env.observation(*agent).expect("an agent that is alive has an observation");
                 let policy = &self.candidates[*place].policy;
                 policy.act(obs, self.config.sampling, &mut draws[*place], action, workspace);
             }
-            for step in world.step(&actions)?.agents {
+            for step in env.step(&actions)?.agents {
                 if let Some(place) = self.places.get(&step.agent) {
                     let part: &mut Part = parts[*place].get_or_insert_default();
                     part.episode_return += step.reward;

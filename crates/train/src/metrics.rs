@@ -78,7 +78,9 @@ impl MetricWriters {
             "step": step,
             "elapsed_s": timing.elapsed_s,
             "steps_per_s": timing.steps_per_s,
-            "world_s": timing.split.world.as_secs_f64(),
+            "env_s": timing.split.env.as_secs_f64(),
+            // The name in release 0.1.0; the next release removes it.
+            "world_s": timing.split.env.as_secs_f64(),
             "inference_s": timing.split.inference.as_secs_f64(),
             "update_s": timing.split.update.as_secs_f64(),
         });

@@ -114,7 +114,7 @@ impl AgentInTraining {
             let played = Instant::now();
             if let (Some(start), Some(acted)) = (start, acted) {
                 self.stats.time.inference += (acted - start) * TIMED_ONE_IN as u32;
-                self.stats.time.world += (played - acted) * TIMED_ONE_IN as u32;
+                self.stats.time.env += (played - acted) * TIMED_ONE_IN as u32;
             }
             let progress = self.stats.step as f64 / total as f64;
             if let Some(learned) = self.learner.learn(progress, workspace)? {

@@ -143,7 +143,7 @@ impl SharedEnvs {
             let spent = now - std::mem::replace(&mut last, now);
             match part {
                 Part::Choosing => time.inference += spent,
-                Part::Playing => time.world += spent,
+                Part::Playing => time.env += spent,
                 Part::Learning => time.update += spent,
             }
         })

@@ -15,7 +15,7 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// A new file in `folder`; a resumed run adds one more, which TensorBoard joins.
+    /// A new file in the directory `folder`; a resumed run adds one more, which TensorBoard joins.
     pub(crate) fn create(folder: &Path, step: u64) -> Result<Self> {
         fs::create_dir_all(folder).map_err(file_error("create", folder))?;
         let path =

@@ -112,9 +112,9 @@ impl Trainer {
         self.group.close_round()
     }
 
-    /// The standing of every agent that ever learnt, without playing on.
-    pub fn standing(&self) -> Vec<AgentRound> {
-        self.group.stats().into_iter().map(EpisodeStats::standing).collect()
+    /// The latest figures of every agent that ever learnt.
+    pub fn latest(&self) -> Vec<AgentRound> {
+        self.group.stats().into_iter().map(EpisodeStats::latest).collect()
     }
 
     /// Every agent's policy as it is now; one that stopped on an error has none to trust.

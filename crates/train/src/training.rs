@@ -1,5 +1,5 @@
 //! One training run from start to end: rounds, metrics, checkpoints, policies,
-//! summary. Whoever watches gets every round and may ask to stop.
+//! summary. An observer gets every round and may ask to stop.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::episode_stats::{AgentRound, TimeSplit};
 use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming, write_csv};
 use crate::trainer::Trainer;
 
-/// Whoever watches a run.
+/// Observes a run.
 pub trait Watcher {
     /// After every round.
     fn round(&mut self, progress: &Progress<'_>);
@@ -111,7 +111,7 @@ impl TrainingSummary {
 }
 
 impl Training {
-    /// A new run in a new folder.
+    /// A new run in a new run directory.
     pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {
         let trainer = Trainer::new(&config)?;
         let folder = RunDirectory::create(path)?;
@@ -126,13 +126,13 @@ impl Training {
         });
         folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, 0)?;
-        let last = trainer.standing();
+        let last = trainer.latest();
         let unsaved = last.iter().map(|agent| agent.agent).collect();
         Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
     }
 
     /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
-    /// budget. Without any checkpoint the run starts again in its folder.
+    /// budget. Without any checkpoint the run starts again in its directory.
     pub fn resume(
         environments: &Environments,
         path: &Path,
@@ -163,7 +163,7 @@ impl Training {
         };
         folder.write("config.toml", config.toml.as_bytes())?;
         let writers = MetricWriters::open(&folder, extra, trainer.step())?;
-        let last = trainer.standing();
+        let last = trainer.latest();
         let unsaved = last.iter().map(|agent| agent.agent).collect();
         Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
     }
@@ -197,7 +197,7 @@ impl Training {
         Ok(trainer)
     }
 
-    /// The run's folder.
+    /// The run directory.
     pub fn folder(&self) -> &RunDirectory {
         &self.folder
     }
@@ -263,7 +263,7 @@ impl Training {
         let checkpoint = self.trainer.checkpoint().to_bytes();
         self.folder.write_checkpoint(self.trainer.step(), &checkpoint)?;
         for (agent, policy) in self.trainer.policies() {
-            // Whoever left long ago is written once, not again with every checkpoint.
+            // An agent that left long ago is written once, not again with every checkpoint.
             if self.unsaved.contains(&agent) {
                 let policy = policy.with_run(Some(self.provenance()));
                 self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
@@ -292,8 +292,8 @@ impl Training {
         if self.extra.csv {
             write_csv(&self.folder)?;
         }
-        // Of all who ever learnt: whoever has left is no longer among the last round's.
-        let agents = self.trainer.standing();
+        // Of all agents that ever learnt: those that left are not part of the last round.
+        let agents = self.trainer.latest();
         let returns: Vec<f64> = agents.iter().filter_map(|agent| agent.recent_return).collect();
         let summary = Summary::of(&returns);
         let stopped: Vec<String> =
@@ -323,7 +323,9 @@ impl Training {
         let timing = json!({
             "elapsed_s": elapsed,
             "steps_per_s": steps as f64 / elapsed,
-            "world_s": split.world.as_secs_f64(),
+            "env_s": split.env.as_secs_f64(),
+            // The name in release 0.1.0; the next release removes it.
+            "world_s": split.env.as_secs_f64(),
             "inference_s": split.inference.as_secs_f64(),
             "update_s": split.update.as_secs_f64(),
         });

@@ -1,4 +1,4 @@
-//! A team in training that can be looked at: how many objectives its functions keep, and with
+//! A team in training that can be looked at: how many SLOs its functions keep, and with
 //! how many containers.
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use homeostat_simppo::{Learners, Preset, TeamConfig, Training};
 pub struct WatchedTeam {
     training: Training,
     tally: Arc<Tally>,
-    /// Copies of the world.
-    worlds: u64,
+    /// Copies of the environment.
+    num_envs: u64,
 }
 
 /// What was seen of an episode, means over its windows.
@@ -25,7 +25,7 @@ pub struct WatchedTeam {
 pub struct Glance {
     /// Agents.
     pub agents: usize,
-    /// Functions whose objective was kept, and those whose was not.
+    /// Functions whose SLO was kept, and those whose was not.
     pub kept: f64,
     /// See above.
     pub broken: f64,
@@ -42,13 +42,13 @@ impl WatchedTeam {
     /// A fresh team for the functions of a plan.
     pub fn new(plan: &FaasPlan, seed: u64, episodes: u64) -> Result<Self> {
         let preset = Preset::by_name(Self::METHOD).expect("it is one of the methods");
-        let worlds = preset.method.num_envs as u64;
+        let num_envs = preset.method.num_envs as u64;
         let config = TeamConfig {
             task_types: plan.task_types()?,
             learners: Learners::Coordinated { method: preset.method, ppo: preset.ppo },
             kernel: Kernel::best(),
             seed,
-            total_steps: episodes.next_multiple_of(worlds) * u64::from(plan.config().steps),
+            total_steps: episodes.next_multiple_of(num_envs) * u64::from(plan.config().steps),
         };
         let tally = Arc::new(Tally::default());
         let make = || -> homeostat_simppo::Result<Box<dyn MultiAgentEnv>> {
@@ -56,15 +56,15 @@ impl WatchedTeam {
             Ok(Box::new(WatchedFleet { fleet, tally: Arc::clone(&tally) }))
         };
         let training = Training::new(&config, &make)?;
-        Ok(Self { training, tally, worlds })
+        Ok(Self { training, tally, num_envs })
     }
 
-    /// Episodes that one call of [`WatchedTeam::play`] plays: one in each copy of the world.
+    /// Episodes that one call of [`WatchedTeam::play`] plays: one in each copy of the environment.
     pub fn episodes_at_once(&self) -> u64 {
-        self.worlds
+        self.num_envs
     }
 
-    /// Plays an episode in each copy of the world, and learns from them.
+    /// Plays an episode in each copy of the environment, and learns from them.
     pub fn play(&mut self) -> Result<Glance> {
         self.training.episode()?;
         Ok(self.tally.take(self.training.agents().count()))
@@ -76,7 +76,7 @@ impl WatchedTeam {
     }
 }
 
-/// Sums of whole numbers, the same in any order: copies of the world add to them at once.
+/// Sums of whole numbers, the same in any order: copies of the environment add to them at once.
 #[derive(Default)]
 struct Tally {
     windows: AtomicU64,

@@ -70,7 +70,7 @@ fn channel(config: &ClientConfig) -> Result<GuardedChannel> {
         .connect_timeout(config.deadline)
         .timeout(config.deadline)
         .tcp_nodelay(true)
-        // A machine that vanished without a word is noticed, and the next call connects anew.
+        // A peer that vanished is noticed, and the next call connects again.
         .http2_keep_alive_interval(config.deadline * 2)
         .keep_alive_timeout(config.deadline * 2)
         .keep_alive_while_idle(true);

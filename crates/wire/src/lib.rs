@@ -24,8 +24,8 @@ mod service;
 pub use channel::ClientConfig;
 pub use client::CoordinationClient;
 pub use environment::{
-    EnvironmentClient, EnvironmentError, EnvironmentServer, Environments, MakeWorld, Opening,
-    ServeConfig, SimulatedWorlds, Stepped, serve_environments,
+    EnvironmentClient, EnvironmentError, EnvironmentServer, Environments, MakeEnvironment, Opening,
+    ServeConfig, SimulatedEnvironments, Stepped, serve_environments,
 };
 pub use error::{Error, Result};
 pub use gate::TransportCounts;

@@ -112,7 +112,7 @@ impl Listening {
 
     /// Answers what it was asked, and stops to listen.
     pub(crate) fn stop(self) {
-        // Nobody may be there to hear it, and some may not go: both are fine.
+        // No task may be there to receive it, and some may not end: both are fine.
         let _ = self.stop.send(());
         let _ =
             self.runtime.block_on(async { tokio::time::timeout(LAST_WORDS, self.serving).await });
@@ -132,7 +132,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// A server that lets nobody take more of it than a peer needs.
+/// A server with limits for each peer.
 pub(crate) fn builder(patience: Patience, identity: Option<&ServerIdentity>) -> Result<Server> {
     let builder = Server::builder()
         .timeout(patience.request)

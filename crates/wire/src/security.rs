@@ -18,13 +18,13 @@ pub struct Token(String);
 
 impl Token {
     /// Shorter ones can be guessed.
-    const LEAST: usize = 16;
+    const MIN_LENGTH: usize = 16;
 
     /// A token from the content of a file or a variable; white space around it is no part of it.
     pub fn new(text: &str) -> Result<Self> {
         let token = text.trim();
         let refuse = |reason| Err(Error::Token { reason });
-        if token.len() < Self::LEAST {
+        if token.len() < Self::MIN_LENGTH {
             return refuse(
                 "it has fewer than 16 characters: `openssl rand -hex 32` makes a good one",
             );

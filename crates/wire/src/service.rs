@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
-        let steps = watch::Sender::new(coordinator.standing().step);
+        let steps = watch::Sender::new(coordinator.status().step);
         Self { coordinator: Mutex::new(coordinator), start: Instant::now(), steps }
     }
 
@@ -30,7 +30,7 @@ impl Shared {
             self.coordinator.lock().unwrap_or_else(PoisonError::into_inner);
         coordinator.advance(self.start.elapsed());
         let answer = call(&mut coordinator);
-        let step = coordinator.standing().step;
+        let step = coordinator.status().step;
         self.steps.send_if_modified(|last| std::mem::replace(last, step) != step);
         answer
     }

@@ -102,7 +102,6 @@ pub(super) struct Judged {
     pub(super) objective: Option<f64>,
     /// The answers of the queries.
     pub(super) queries: Vec<Option<f64>>,
-    /// The load.
     load: JudgedLoad,
 }
 
@@ -113,7 +112,6 @@ struct JudgedLoad {
     request_rate: Option<f64>,
     /// Requests in flight.
     in_flight: Option<f64>,
-    /// Its problems.
     problems: Vec<(String, Problem)>,
 }
 

@@ -233,7 +233,7 @@ struct Game<'a> {
     seeds: Vec<u64>,
 }
 
-/// What is played if nobody says how long.
+/// The duration without `--duration`.
 const USUAL_DURATION: SimDuration = SimDuration::from_secs(500);
 
 impl Game<'_> {

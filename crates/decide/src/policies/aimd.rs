@@ -1,5 +1,5 @@
 //! Additive increase, multiplicative decrease, as TCP probes a link: a fixed amount more
-//! whenever the objective is missed, a part of everything less when it is kept with ease.
+//! whenever the SLO is missed, a part of everything less when it is kept with ease.
 //!
 //! The increase is small and the decrease proportional, so that several such controllers on
 //! one host move towards equal shares.
@@ -19,15 +19,15 @@ pub struct AimdConfig {
     pub memory_increase: Bytes,
     /// What is left of each dimension that moves after a decrease.
     pub decrease_factor: Fraction,
-    /// Latency up to this part of the objective is kept with ease.
+    /// Latency up to this part of the SLO is met with ease.
     pub comfortable: Fraction,
     /// Easy observations in a row before a decrease.
     pub calm_observations: u32,
 }
 
 impl Default for AimdConfig {
-    /// One replica more, or 10 % fewer after three observations at half the objective or
-    /// better. A decrease to 50 %, as TCP's, would miss the objective after each one.
+    /// One replica more, or 10 % fewer after three observations at half the SLO or
+    /// better. A decrease to 50 %, as TCP's, would miss the SLO after each one.
     fn default() -> Self {
         Self {
             replica_increase: 1,

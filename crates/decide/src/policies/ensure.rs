@@ -7,7 +7,7 @@
 //! memory threshold. What it leaves open, and what is chosen here:
 //!
 //! - R is arrivals times the service time of a request alone, the mean number in service if
-//!   nobody waits. An observation knows that time at the objective's percentile only, which
+//!   no request waits. An observation knows that time at the SLO's percentile only, which
 //!   is used unless a service time is given, and errs on the side of more containers.
 //! - `c` is 2. By the Halfin-Whitt formula 2.7 % of requests then find no free container.
 //! - CPU moves by 128 shares, the step of the other agents there.

@@ -12,7 +12,7 @@ pub struct FixedConfig {
 }
 
 impl FixedConfig {
-    /// Never fails; the guardrails bound what is asked for.
+    /// Never fails; the guards bound what is asked for.
     pub fn build(self) -> Result<Fixed> {
         Ok(Fixed { config: self })
     }

@@ -18,7 +18,7 @@ pub use hpa::{
     SelectPolicy,
 };
 pub use hpa_vpa::{HpaVpa, HpaVpaConfig};
-pub use joint::{BurstResponseConfig, Joint, JointConfig, ObjectiveKind, TargetUtilizationConfig};
+pub use joint::{BurstResponseConfig, Joint, JointConfig, SloKind, TargetUtilizationConfig};
 pub use kpa::{Kpa, KpaConfig};
 pub use short_first::{ShortFirst, ShortFirstConfig};
 pub use vpa::{

@@ -5,7 +5,7 @@ use homeostat_decide::{Aimd, AimdConfig, Observation, Policy};
 
 use crate::observations::{millis, observation, replicas_of, words_of};
 
-/// The objective is 640 ms here.
+/// The SLO is 640 ms here.
 fn at_latency(latency_millis: u64, replicas: u32) -> Observation {
     Observation { latency: Some(millis(latency_millis)), ..observation(0, replicas, 0.5) }
 }

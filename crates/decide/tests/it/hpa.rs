@@ -81,7 +81,7 @@ fn a_missing_metric_stops_a_scale_down_but_not_a_scale_up() {
 fn after_a_silence_that_was_longer_than_the_window_the_present_number_stands_in() {
     let mut hpa = HpaConfig::default().build().unwrap();
     assert_eq!(replicas_of(&mut hpa, &observation(0, 10, 0.8)), 10.0);
-    // Nobody looked for ten minutes: one low figure is no trend.
+    // Without an evaluation for ten minutes, one low figure is no trend.
     assert_eq!(replicas_of(&mut hpa, &observation(600, 10, 0.1)), 10.0);
     assert_eq!(replicas_of(&mut hpa, &observation(885, 10, 0.1)), 10.0);
     assert!(replicas_of(&mut hpa, &observation(900, 10, 0.1)) < 10.0);
@@ -119,8 +119,8 @@ fn only_what_took_effect_counts_against_the_rate() {
 fn where_nobody_acts_memory_does_not_grow() {
     let config = HpaConfig { min_replicas: 2, ..HpaConfig::default() };
     let mut hpa = config.build().unwrap();
-    for look in 0..100 {
-        assert_eq!(replicas_of(&mut hpa, &observation(look * 15, 1, 0.5)), 2.0);
+    for evaluation in 0..100 {
+        assert_eq!(replicas_of(&mut hpa, &observation(evaluation * 15, 1, 0.5)), 2.0);
     }
     let mut snapshot = Snapshot::default();
     hpa.save("hpa", &mut snapshot);

@@ -2,8 +2,8 @@
 
 use homeostat_core::{Bytes, Fraction, Millicores, Persist, SimDuration, Slo, Snapshot};
 use homeostat_decide::{
-    BurstResponseConfig, Joint, JointConfig, ObjectiveKind, Observation, Policy,
-    TargetUtilizationConfig, VpaConfig,
+    BurstResponseConfig, Joint, JointConfig, Observation, Policy, SloKind, TargetUtilizationConfig,
+    VpaConfig,
 };
 
 use crate::observations::{millis, observation, replicas_of, words_of};
@@ -12,7 +12,7 @@ fn joint() -> Joint {
     JointConfig::default().build().unwrap()
 }
 
-/// The objective is 640 ms here.
+/// The SLO is 640 ms here.
 fn at_latency(seconds: u64, latency_millis: u64) -> Observation {
     Observation { latency: Some(millis(latency_millis)), ..observation(seconds, 10, 0.7) }
 }
@@ -35,7 +35,7 @@ fn replicas_no_fuller_than_the_level_that_stay_slow_cut_it_once_in_a_while() {
     let mut joint = joint();
     let mut level = |seconds, latency| {
         joint.propose(&at_latency(seconds, latency));
-        joint.fill()
+        joint.target_utilization()
     };
     // A queue that is being worked off is slow as well: not at once.
     for seconds in [0, 15, 30, 45] {
@@ -45,7 +45,7 @@ fn replicas_no_fuller_than_the_level_that_stay_slow_cut_it_once_in_a_while() {
     assert_eq!(level(60, 600), once);
     // New replicas take their time: the next observation must not cut again.
     assert_eq!(level(75, 2000), once);
-    // What was fast in between begins anew.
+    // What was fast in between starts again.
     assert_eq!(level(90, 500), once);
     assert_eq!(level(120, 2000), once);
     for window in 9..100 {
@@ -62,7 +62,7 @@ fn replicas_that_are_too_full_are_slow_for_that_reason_and_the_level_stays() {
             ..observation(window * 15, 10, 0.95)
         });
     }
-    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!(joint.target_utilization(), Fraction::from_percent(70));
 }
 
 #[test]
@@ -76,7 +76,10 @@ fn replicas_that_are_slow_get_either_more_of_them_or_a_lower_level() {
             ..observation(window * 15, 10, used)
         };
         let last = (0..=4).map(|window| replicas_of(&mut joint, &slow(window))).last();
-        assert!(joint.fill() < Fraction::from_percent(70) || last > Some(10.0), "{used}");
+        assert!(
+            joint.target_utilization() < Fraction::from_percent(70) || last > Some(10.0),
+            "{used}"
+        );
     }
 }
 
@@ -84,16 +87,16 @@ fn replicas_that_are_slow_get_either_more_of_them_or_a_lower_level() {
 /// do as much work as given.
 fn level_after_a_step_down(cores_before: f64, cores_after: f64) -> Fraction {
     let mut joint = joint();
-    let mut look = |seconds, replicas: u32, cores: f64, latency| {
+    let mut observe = |seconds, replicas: u32, cores: f64, latency| {
         let used = cores / f64::from(replicas);
         let latency = Some(millis(latency));
         joint.propose(&Observation { latency, ..observation(seconds, replicas, used) });
     };
-    look(0, 10, cores_before, 500);
-    look(15, 8, cores_before, 800);
-    look(30, 10, cores_before, 500);
-    look(135, 10, cores_after, 500);
-    joint.fill()
+    observe(0, 10, cores_before, 500);
+    observe(15, 8, cores_before, 800);
+    observe(30, 10, cores_before, 500);
+    observe(135, 10, cores_after, 500);
+    joint.target_utilization()
 }
 
 #[test]
@@ -108,11 +111,11 @@ fn replicas_that_are_away_for_a_moment_are_no_step_down() {
         }
         joint.propose(&obs);
     }
-    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!(joint.target_utilization(), Fraction::from_percent(70));
 }
 
 #[test]
-fn a_step_down_that_breaks_the_objective_lowers_the_level_below_what_broke_it() {
+fn a_step_down_that_violates_the_slo_lowers_the_target_below_the_utilisation_of_that_moment() {
     // Four cores of eight.
     assert_eq!(level_after_a_step_down(4.0, 4.0), Fraction::from_ratio(0.5 * 0.85).unwrap());
     // A burst came, which use shows later: the step is not to blame.
@@ -127,7 +130,7 @@ fn latency_that_goes_up_and_down_does_not_get_better() {
     for window in 0..20 {
         joint.propose(&at_latency(window * 15, if window % 2 == 0 { 960 } else { 900 }));
     }
-    assert!(joint.fill() < Fraction::from_percent(70));
+    assert!(joint.target_utilization() < Fraction::from_percent(70));
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn what_was_learnt_of_one_objective_says_nothing_of_another() {
     let mut joint = joint();
     let slow = |window: u64| at_latency(window * 15, 2000);
     (0..20).for_each(|window| drop(joint.propose(&slow(window))));
-    let learnt = joint.fill();
+    let learnt = joint.target_utilization();
     assert!(learnt < Fraction::from_percent(65));
     let mut memory = Snapshot::default();
     joint.save("joint", &mut memory);
@@ -143,17 +146,17 @@ fn what_was_learnt_of_one_objective_says_nothing_of_another() {
     let mut obs = slow(20);
     obs.slo = Slo::try_new(Fraction::from_percent(99), millis(4000)).unwrap();
     joint.propose(&obs);
-    assert!(joint.fill() >= Fraction::from_percent(70));
+    assert!(joint.target_utilization() >= Fraction::from_percent(70));
 
-    let restored = |objective| {
-        let mut joint = JointConfig { objective, ..JointConfig::default() }.build().unwrap();
+    let restored = |slo| {
+        let mut joint = JointConfig { slo, ..JointConfig::default() }.build().unwrap();
         joint.load("joint", &memory).unwrap();
-        joint.fill()
+        joint.target_utilization()
     };
-    assert_eq!(restored(ObjectiveKind::Latency), learnt);
-    // Nobody would ever move it again.
-    assert_eq!(restored(ObjectiveKind::Throughput), Fraction::from_percent(70));
-    assert_eq!(restored(ObjectiveKind::None), Fraction::from_percent(70));
+    assert_eq!(restored(SloKind::Latency), learnt);
+    // Nothing would ever move it again.
+    assert_eq!(restored(SloKind::Throughput), Fraction::from_percent(70));
+    assert_eq!(restored(SloKind::None), Fraction::from_percent(70));
 }
 
 #[test]
@@ -161,11 +164,11 @@ fn a_database_that_is_slow_for_a_while_proves_nothing() {
     let mut joint = joint();
     let minutes = |joint: &mut Joint, minutes: std::ops::Range<u64>, latency: u64| {
         for window in minutes.start * 4..minutes.end * 4 {
-            let used = joint.fill().ratio().min(0.7);
+            let used = joint.target_utilization().ratio().min(0.7);
             let latency = Some(millis(latency));
             joint.propose(&Observation { latency, ..observation(window * 15, 10, used) });
         }
-        joint.fill().percent()
+        joint.target_utilization().percent()
     };
     assert_eq!(minutes(&mut joint, 0..20, 2000), 30.0);
     assert!(minutes(&mut joint, 20..34, 100) >= 70.0);
@@ -178,12 +181,12 @@ fn a_level_that_is_cut_twice_is_not_tried_again_soon() {
     // As full as the level allows, for so many minutes.
     let mut after = |minutes: u64, latency| {
         for _ in 0..minutes * 4 {
-            let used = joint.fill().ratio();
+            let used = joint.target_utilization().ratio();
             let latency = Some(millis(latency));
             joint.propose(&Observation { latency, ..observation(seconds, 10, used) });
             seconds += 15;
         }
-        joint.fill().percent()
+        joint.target_utilization().percent()
     };
     let start = after(0, 0);
     let once = after(2, 600);
@@ -204,7 +207,7 @@ fn room_under_the_threshold_lets_the_level_rise_slowly_to_its_end() {
         for window in 0..minutes * 4 {
             joint.propose(&observation(window * 15, 10, cores));
         }
-        joint.fill().percent()
+        joint.target_utilization().percent()
     };
     // A hundredth in twenty seconds.
     assert!((after(1, 0.7) - 73.0).abs() < 0.01);
@@ -219,31 +222,31 @@ fn looks_between_two_do_not_make_the_level_rise_faster() {
     for seconds in (0..=60).step_by(5) {
         joint.propose(&observation(seconds, 10, 0.7));
     }
-    // Fifteen seconds of the first look, and a minute.
-    assert!((joint.fill().percent() - 73.75).abs() < 0.01);
+    // Fifteen seconds of the first observation, and a minute.
+    assert!((joint.target_utilization().percent() - 73.75).abs() < 0.01);
 }
 
-/// Replicas after an objective that was kept at 600 ms has broken.
+/// Replicas after an SLO that was met at 600 ms has become violated.
 fn after_a_break(used: f64, serving: usize, latency_millis: u64) -> f64 {
     let mut joint = joint();
     joint.propose(&Observation { latency: Some(millis(600)), ..observation(0, 10, used) });
-    let mut broken = observation(15, 10, used);
-    broken.latency = Some(millis(latency_millis));
-    for starting in &mut broken.replicas[serving..] {
+    let mut violated = observation(15, 10, used);
+    violated.latency = Some(millis(latency_millis));
+    for starting in &mut violated.replicas[serving..] {
         (starting.is_ready, starting.cpu_cores) = (false, None);
     }
-    replicas_of(&mut joint, &broken)
+    replicas_of(&mut joint, &violated)
 }
 
 #[test]
-fn an_objective_that_breaks_is_answered_before_use_can_tell() {
+fn a_violated_slo_is_answered_before_utilisation_shows_it() {
     // As much as latency is over 640 ms, and no more than double.
     assert_eq!(after_a_break(0.6, 10, 800), 13.0);
     assert_eq!(after_a_break(0.6, 10, 9000), 20.0);
     // Some are on their way already.
     assert_eq!(after_a_break(0.6, 7, 1280), 14.0);
     assert_eq!(after_a_break(0.6, 7, 900), 10.0);
-    // Nobody waits for replicas that have hardly anything to do.
+    // No request waits for replicas that are almost idle.
     assert_eq!(after_a_break(0.3, 10, 9000), 10.0);
 }
 
@@ -255,7 +258,7 @@ fn a_break_asks_for_as_long_as_it_gets_worse_and_at_most_for_double() {
             Observation { latency: Some(millis(latency)), ..observation(seconds, current, 0.6) };
         replicas_of(&mut joint, &obs)
     };
-    // For how many one that is broken from the beginning has broken is not known.
+    // Where the SLO is violated from the beginning, the number of replicas at which it became so is unknown.
     assert_eq!(replicas(0, 4, 2000), 4.0);
     assert_eq!(replicas(15, 4, 600), 4.0);
     assert_eq!(replicas(30, 4, 700), 5.0);
@@ -269,8 +272,8 @@ fn a_break_asks_for_as_long_as_it_gets_worse_and_at_most_for_double() {
     assert_eq!(replicas(105, 8, 600), 8.0);
     // That was one break; this is the next. Two that have just come did not make this latency.
     assert_eq!(replicas(120, 10, 900), 12.0);
-    let broken = Observation { latency: Some(millis(1000)), ..observation(135, 12, 0.6) };
-    let words = words_of(&mut joint, &broken);
+    let violated = Observation { latency: Some(millis(1000)), ..observation(135, 12, 0.6) };
+    let words = words_of(&mut joint, &violated);
     let expect = "the SLO is violated and latency asks for 13 replicas at once";
     assert!(words.contains(expect), "{words}");
 }
@@ -289,7 +292,7 @@ fn use_of_the_time_before_a_burst_does_not_use_the_answer_up() {
 }
 
 #[test]
-fn nothing_goes_down_while_the_objective_is_broken() {
+fn nothing_goes_down_while_the_slo_is_violated() {
     let mut joint = joint();
     // Replicas wait for somebody else: they have little to do, and are slow.
     let slow =
@@ -301,21 +304,21 @@ fn nothing_goes_down_while_the_objective_is_broken() {
     }
     let words = words_of(&mut joint, &slow(600));
     assert!(words.ends_with("held: nothing goes down while the SLO is violated"), "{words}");
-    // Two minutes later it is kept, and few are needed.
-    let kept = (615..735).step_by(15).map(|seconds| observation(seconds, 10, 0.2));
-    assert!(kept.map(|obs| replicas_of(&mut joint, &obs)).last() < Some(10.0));
+    // Two minutes later the SLO is met, and few are needed.
+    let met = (615..735).step_by(15).map(|seconds| observation(seconds, 10, 0.2));
+    assert!(met.map(|obs| replicas_of(&mut joint, &obs)).last() < Some(10.0));
 }
 
 #[test]
 fn a_throughput_that_falls_because_fewer_come_changes_nothing() {
-    let config = JointConfig { objective: ObjectiveKind::Throughput, ..JointConfig::default() };
+    let config = JointConfig { slo: SloKind::Throughput, ..JointConfig::default() };
     let mut joint = config.build().unwrap();
     // Half of what is wanted, as a latency twice as long as it may be.
     let at_night =
         |seconds| Observation { latency: Some(millis(1280)), ..observation(seconds, 10, 0.2) };
     let replicas: Vec<f64> =
         (0..20).map(|window| replicas_of(&mut joint, &at_night(window * 15))).collect();
-    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!(joint.target_utilization(), Fraction::from_percent(70));
     assert_eq!((replicas[0], replicas[19]), (10.0, 3.0));
     // Replicas that are too full are another thing.
     let full = Observation { latency: Some(millis(1280)), ..observation(400, 3, 1.0) };
@@ -332,7 +335,7 @@ fn without_a_figure_of_use_nobody_is_called_too_full() {
         }
         assert_eq!(replicas_of(&mut joint, &silent), 10.0);
     }
-    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!(joint.target_utilization(), Fraction::from_percent(70));
 }
 
 #[test]
@@ -340,7 +343,7 @@ fn strain_that_gets_better_or_was_not_seen_for_a_while_begins_anew() {
     let mut joint = joint();
     let mut level = |seconds, latency| {
         joint.propose(&at_latency(seconds, latency));
-        joint.fill()
+        joint.target_utilization()
     };
     let start = Fraction::from_percent(70);
     // Five minutes of a mean in which a burst fades.
@@ -354,7 +357,7 @@ fn strain_that_gets_better_or_was_not_seen_for_a_while_begins_anew() {
 
 #[test]
 fn a_level_that_was_set_is_not_learnt() {
-    let config = JointConfig { fixed_fill: Some(50), ..JointConfig::default() };
+    let config = JointConfig { fixed_target_utilization: Some(50), ..JointConfig::default() };
     let mut joint = config.build().unwrap();
     for latency in [100, 5000] {
         let words = words_of(&mut joint, &at_latency(0, latency));
@@ -364,12 +367,12 @@ fn a_level_that_was_set_is_not_learnt() {
 
 #[test]
 fn without_an_objective_the_level_stays_and_nobody_speaks_of_requests() {
-    let config = JointConfig { objective: ObjectiveKind::None, ..JointConfig::default() };
+    let config = JointConfig { slo: SloKind::None, ..JointConfig::default() };
     let mut joint = config.build().unwrap();
     let silent = Observation { latency: None, ..observation(0, 10, 0.7) };
     let words = words_of(&mut joint, &silent);
     assert!(words.starts_with("no SLO is set: usage alone decides; "), "{words}");
-    assert_eq!(joint.fill(), Fraction::from_percent(70));
+    assert_eq!(joint.target_utilization(), Fraction::from_percent(70));
 }
 
 /// An hour at constant use, on a clock on which a day is a minute.
@@ -378,7 +381,7 @@ fn after_an_hour(min: u32, max: u32, obs: impl Fn(u64) -> Observation) -> (f64, 
         min_replicas: min,
         max_replicas: max,
         vpa: VpaConfig::scaled(1440.0).unwrap(),
-        fixed_fill: Some(70),
+        fixed_target_utilization: Some(70),
         ..JointConfig::default()
     };
     let mut joint = config.build().unwrap();
@@ -412,7 +415,7 @@ fn replicas_without_a_request_get_one_by_what_they_use() {
 fn a_kill_for_want_of_memory_makes_no_replica_smaller() {
     let mut joint = joint();
     // All but one use little, and the lifetime after which sizes follow use is not over.
-    let look = |seconds: u64, oom_kills: u32| {
+    let observed = |seconds: u64, oom_kills: u32| {
         let mut obs = Observation { oom_kills, ..observation(seconds, 12, 0.5) };
         obs.allocation.memory = Bytes::from_mib(1024);
         for replica in &mut obs.replicas {
@@ -422,9 +425,9 @@ fn a_kill_for_want_of_memory_makes_no_replica_smaller() {
         obs
     };
     for window in 0..480 {
-        joint.propose(&look(window * 15, 0));
+        joint.propose(&observed(window * 15, 0));
     }
-    let memory = joint.propose(&look(7200, 1)).memory_bytes;
+    let memory = joint.propose(&observed(7200, 1)).memory_bytes;
     assert!(memory >= Bytes::from_mib(1024).bytes() as f64, "{memory}");
 }
 
@@ -439,7 +442,7 @@ fn replicas_that_are_not_resized_yet_are_as_full_as_they_are() {
             }
             joint.propose(&obs);
         }
-        joint.fill()
+        joint.target_utilization()
     };
     // 0.7 cores of one are what the level allows, of 0.7 they are all that there is.
     assert!(level(None) < Fraction::from_percent(70));
@@ -451,7 +454,7 @@ fn the_size_says_why_it_stays() {
     let words = words_of(&mut joint(), &observation(0, 10, 0.7));
     let expect = "the size stays at 1000m CPU each: the number of replicas follows the load";
     assert!(words.contains(expect), "{words}");
-    // One replica is the fewest there may be, and one look says little. A tenth of a core, up to
+    // One replica is the fewest there may be, and one observation says little. A tenth of a core, up to
     // the edge of its bucket, at 70 %.
     let words = words_of(&mut joint(), &observation(0, 1, 0.1));
     let expect =
@@ -468,28 +471,26 @@ fn at_the_fewest_replicas_the_size_shrinks_to_what_is_used() {
 }
 
 #[test]
-fn at_the_most_replicas_a_broken_objective_makes_them_larger() {
-    let broken =
+fn at_the_maximum_of_replicas_a_violated_slo_makes_them_larger() {
+    let violated =
         |seconds| Observation { latency: Some(millis(2000)), ..observation(seconds, 4, 1.5) };
-    let (replicas, cores) = after_an_hour(1, 4, broken);
+    let (replicas, cores) = after_an_hour(1, 4, violated);
     assert_eq!(replicas, 4.0);
     assert!((2.1..2.4).contains(&cores), "{cores}");
-    let kept = |seconds| observation(seconds, 4, 1.5);
-    assert_eq!(after_an_hour(1, 4, kept).1, 1.0);
+    let met = |seconds| observation(seconds, 4, 1.5);
+    assert_eq!(after_an_hour(1, 4, met).1, 1.0);
 }
 
 #[test]
 fn without_an_objective_use_makes_the_most_replicas_larger() {
-    let config =
-        JointConfig { objective: ObjectiveKind::None, max_replicas: 4, ..JointConfig::default() };
+    let config = JointConfig { slo: SloKind::None, max_replicas: 4, ..JointConfig::default() };
     let proposal = config.build().unwrap().propose(&observation(0, 4, 1.5));
     assert!((2.1..2.4).contains(&proposal.cpu_cores), "{}", proposal.cpu_cores);
 }
 
 #[test]
 fn a_larger_size_takes_no_replicas_away_before_it_is_there() {
-    let mut config =
-        JointConfig { objective: ObjectiveKind::None, max_replicas: 6, ..JointConfig::default() };
+    let mut config = JointConfig { slo: SloKind::None, max_replicas: 6, ..JointConfig::default() };
     config.behavior.down.stabilization = SimDuration::ZERO;
     // So little is used that the least size of the vertical autoscaler is far more.
     let at_size = |request: u64| {
@@ -505,7 +506,7 @@ fn a_larger_size_takes_no_replicas_away_before_it_is_there() {
 
 #[test]
 fn a_peak_that_has_just_begun_is_not_sized_by_a_quiet_past() {
-    // An hour on a clock on which a day is a minute, then a look at a peak.
+    // An hour on a clock on which a day is a minute, then an observation of a peak.
     let used = |seconds| if seconds < 3500 { 0.1 } else { 0.6 };
     let (_, cores) = after_an_hour(2, 20, |seconds| observation(seconds, 2, used(seconds)));
     assert!(cores >= 0.6 / 0.7, "{cores}");
@@ -530,12 +531,16 @@ fn a_smaller_size_does_not_call_for_more_replicas() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_by_name() {
-    let check = |fill: TargetUtilizationConfig, name: &str| {
-        let refused = JointConfig { fill, ..JointConfig::default() }.build().unwrap_err();
+    let check = |target_utilization: TargetUtilizationConfig, name: &str| {
+        let refused =
+            JointConfig { target_utilization, ..JointConfig::default() }.build().unwrap_err();
         assert!(refused.to_string().contains(name), "{refused}");
     };
     let default = TargetUtilizationConfig::default();
-    check(TargetUtilizationConfig { least: Fraction::from_percent(80), ..default }, "fill levels");
+    check(
+        TargetUtilizationConfig { least: Fraction::from_percent(80), ..default },
+        "target_utilization",
+    );
     check(
         TargetUtilizationConfig { comfortable: Fraction::from_percent(95), ..default },
         "comfortable",
@@ -543,9 +548,9 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     check(TargetUtilizationConfig { cut: Fraction::ONE, ..default }, "cut");
     check(TargetUtilizationConfig { rise: SimDuration::ZERO, ..default }, "rise");
     check(TargetUtilizationConfig { rise_again: SimDuration::ZERO, ..default }, "rise_again");
-    let relief = BurstResponseConfig { most: 0.5, ..BurstResponseConfig::default() };
-    let refused = JointConfig { relief, ..JointConfig::default() }.build().unwrap_err();
-    assert!(refused.to_string().contains("most of a relief"), "{refused}");
+    let burst_response = BurstResponseConfig { most: 0.5, ..BurstResponseConfig::default() };
+    let refused = JointConfig { burst_response, ..JointConfig::default() }.build().unwrap_err();
+    assert!(refused.to_string().contains("burst_response.most"), "{refused}");
     assert!(
         JointConfig { min_replicas: 5, max_replicas: 2, ..JointConfig::default() }.build().is_err()
     );

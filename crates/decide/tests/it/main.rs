@@ -1,4 +1,4 @@
-//! Policies, guardrails and features through the public interface only.
+//! Policies, guards and features through the public interface only.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod aimd;

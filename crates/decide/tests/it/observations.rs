@@ -33,7 +33,7 @@ pub(crate) fn replica(cpu_cores: f64, memory_mib: u64) -> ReplicaSample {
 }
 
 /// Replicas of one core and 512 MiB that each use this many cores and 100 MiB, well inside
-/// an objective of 640 ms.
+/// an SLO of 640 ms.
 pub(crate) fn observation(seconds: u64, replicas: u32, cpu_cores: f64) -> Observation {
     Observation {
         isolated_latency: millis(100),

@@ -9,7 +9,7 @@ fn part((state, action): &Agent) -> Contribution {
     Contribution::new(state, ScalingAction::ALL[*action]).expect("a finite state")
 }
 
-fn everybody(agents: &[Agent]) -> VirtualAgent {
+fn all_agents(agents: &[Agent]) -> VirtualAgent {
     let mut all = VirtualAgent::default();
     agents.iter().for_each(|agent| all.add(&part(agent)));
     all
@@ -56,7 +56,7 @@ fn printed(agents: &[Agent], own: usize) -> GlobalState {
 proptest! {
     #[test]
     fn each_agent_sees_the_sums_means_and_deviations_of_the_others(agents in agents(20)) {
-        let all = everybody(&agents);
+        let all = all_agents(&agents);
         for (own, agent) in agents.iter().enumerate() {
             let (got, expect) = (all.of_others(&part(agent)), printed(&agents, own));
             prop_assert_eq!(got.others, agents.len() - 1);
@@ -70,7 +70,7 @@ proptest! {
     fn the_order_of_agents_does_not_matter_in_any_bit(agents in agents(50)) {
         let mut turned = agents.clone();
         turned.reverse();
-        prop_assert!(everybody(&agents) == everybody(&turned));
+        prop_assert!(all_agents(&agents) == all_agents(&turned));
     }
 }
 

@@ -92,7 +92,7 @@ fn removed_jobs_free_their_share() {
 }
 
 #[test]
-fn crowding_costs_time_and_the_time_is_cpu_time() {
+fn contention_costs_time_and_the_time_is_cpu_time() {
     let mut processor = SharedProcessor::new(2.0).unwrap();
     let class = processor.add_class(1.0, 1.0).unwrap();
     let strain = ContentionCost { shared: 0.1, overload: 0.5 };

@@ -170,17 +170,17 @@ fn compare<W: Classic>(comparison: &Comparison) {
     compare_resets::<W>(id, &answer);
     let mut ended = 0;
     for (index, (state, actions)) in episodes.iter().enumerate() {
-        let mut world = W::default();
-        world.set_numbers(state);
+        let mut dynamics = W::default();
+        dynamics.set_numbers(state);
         let steps = answer["episodes"][index].as_array().expect("a list of steps");
         for (at, (step, action)) in steps.iter().zip(actions).enumerate() {
-            let outcome = world.step(action, &mut rng);
-            let mut obs = vec![0.0; world.spec().observation.len()];
-            world.observe(&mut obs);
+            let outcome = dynamics.step(action, &mut rng);
+            let mut obs = vec![0.0; dynamics.spec().observation.len()];
+            dynamics.observe(&mut obs);
             let obs: Vec<_> = obs.into_iter().map(f64::from).collect();
             let place = format!("{id}, from {state:?}, step {at}");
             assert_near(&format!("{place}: observation"), &obs, &numbers(&step["obs"]));
-            assert_near(&format!("{place}: state"), &world.numbers(), &numbers(&step["state"]));
+            assert_near(&format!("{place}: state"), &dynamics.numbers(), &numbers(&step["state"]));
             assert_near(&format!("{place}: reward"), &[outcome.reward], &[number(&step["reward"])]);
             assert_eq!(step["terminated"], outcome.terminated, "{place}: terminated");
             ended += usize::from(outcome.terminated);
@@ -222,11 +222,11 @@ fn compare_spec<W: Classic>(answer: &Value) {
 /// Initial states of both fill the same ranges, up to chance.
 fn compare_resets<W: Classic>(id: &str, answer: &Value) {
     let mut rng = Stream::from_seed(21);
-    let mut world = W::default();
+    let mut dynamics = W::default();
     let states: Vec<_> = (0..RESETS)
         .map(|_| {
-            world.reset(&mut rng);
-            world.numbers()
+            dynamics.reset(&mut rng);
+            dynamics.numbers()
         })
         .collect();
     let (lows, highs) = (numbers(&answer["resets"]["low"]), numbers(&answer["resets"]["high"]));

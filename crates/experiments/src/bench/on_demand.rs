@@ -59,7 +59,7 @@ pub struct OnDemandReport {
 }
 
 /// Containers at most: the default of SimFaaS.
-const MOST: u32 = 1000;
+const MAX_CONTAINERS: u32 = 1000;
 
 impl OnDemandBench {
     /// Runs it.
@@ -73,7 +73,11 @@ impl OnDemandBench {
             timings: Timings { start_warm: at_once, start_cold: at_once, ..Timings::default() },
             timeout: self.cold + SimDuration::from_secs(3600),
             // A core and its memory for each container, so that none ever waits for another.
-            ..PlatformConfig::uniform(1, MOST.into(), Bytes::from_mib(128 * u64::from(MOST)))
+            ..PlatformConfig::uniform(
+                1,
+                MAX_CONTAINERS.into(),
+                Bytes::from_mib(128 * u64::from(MAX_CONTAINERS)),
+            )
         };
         let seeds = SeedTree::new(self.seed);
         let mut platform = Platform::new(config, &seeds)?;
@@ -98,7 +102,7 @@ impl OnDemandBench {
             )?,
             isolated_latency: self.service,
             allocation: Allocation { replicas: 0, cpu: Millicores::new(1000), memory },
-            scaling: Scaling::OnDemand { keep_alive: self.keep_alive, most: MOST },
+            scaling: Scaling::OnDemand { keep_alive: self.keep_alive, most: MAX_CONTAINERS },
             arrivals: Some(Source::Shape(arrivals)),
         })?;
         let duration = SimDuration::from_seconds(self.requests as f64 / self.rate)?;
@@ -116,7 +120,7 @@ impl OnDemandBench {
             mean_containers: totals.container_s / simulated_s,
             mean_busy: totals.cpu_s / simulated_s,
             held_up: totals.slo_violations,
-            most_containers: MOST,
+            most_containers: MAX_CONTAINERS,
         })
     }
 

@@ -123,7 +123,7 @@ pub struct PolicyFigures {
     pub policy: String,
     /// Fraction of requests that violated the SLO.
     pub slo_violation_ratio: Spread,
-    /// p99 over the objective, geometric mean of functions.
+    /// p99 over the SLO, geometric mean of functions.
     pub p99_over_slo: Spread,
     /// Mean SLO preservation.
     pub preservation: Spread,

@@ -184,7 +184,7 @@ fn find_clock(counts: &[u32]) -> Option<Clock> {
         let variance =
             sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / sizes.len() as f64;
         let dispersion = variance / mean;
-        // In periods of two minutes everybody is punctual, so that only the strict rule holds.
+        // In periods of two minutes every function is punctual, so that only the strict rule holds.
         let is_alike =
             dispersion <= MAX_DISPERSION || (period > 2 && variance <= MAX_VARIANCE * mean * mean);
         // A clock strikes every time: less than one request in a period is chance.

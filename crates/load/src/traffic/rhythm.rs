@@ -1,4 +1,4 @@
-//! When one function is called: by a clock, or by the world.
+//! When one function is called: by a clock, or from outside.
 //!
 //! Both kinds give whole requests per minute. What a function's figures say of the
 //! randomly called is kept exactly, not on average: its requests in all, its minutes with

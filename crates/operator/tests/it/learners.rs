@@ -10,7 +10,7 @@ use homeostat_sim_faas::FaasConfig;
 use homeostat_testbed::free_port;
 use homeostat_wire::{
     ClientConfig, EnvironmentClient, EnvironmentError, EnvironmentServer, Opening, ServerConfig,
-    SimulatedWorlds, Stepped,
+    SimulatedEnvironments, Stepped,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
@@ -125,9 +125,9 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_environment() {
     let make = move |id: &str| {
         homeostat_sim_faas::make(id, &plan, 0).map_or_else(|| homeostat_env::make(id), Ok)
     };
-    let worlds = SimulatedWorlds::new(Box::new(make), 4);
+    let envs = SimulatedEnvironments::new(Box::new(make), 4);
     let config = ServerConfig::new("127.0.0.1:0".parse().expect("valid"));
-    let start = move || EnvironmentServer::start(std::sync::Arc::new(worlds), &config);
+    let start = move || EnvironmentServer::start(std::sync::Arc::new(envs), &config);
     // The client has a runtime of its own.
     let server = tokio::task::spawn_blocking(start).await.expect("it ends").expect("it starts");
     let simulated = server.address();

@@ -15,7 +15,7 @@ Setting = Tuple[str, Any, str]
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 # Copies of an environment that one process may hold, as many as the trainer allows.
-MOST_COPIES = 65_536
+MAX_COPIES = 65_536
 
 
 def env_id_of(env: Any, settings: Dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from . import _native
 from .errors import UsageError, WrongType
 from .given import (
-    MOST_COPIES,
+    MAX_COPIES,
     AnyPath,
     count_of,
     flag_of,
@@ -135,7 +135,7 @@ class HomeostatVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         self.render_mode = require_render_mode(render_mode)
         mode = getattr(autoreset_mode, "value", autoreset_mode)
-        num_envs = count_of(num_envs, "num_envs", 1, MOST_COPIES)
+        num_envs = count_of(num_envs, "num_envs", 1, MAX_COPIES)
         self._native = _native.NativeVectorEnv(
             env_id_of(env, settings),
             num_envs,

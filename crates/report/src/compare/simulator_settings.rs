@@ -11,7 +11,6 @@ pub(crate) struct SimulatorSettings {
     /// The first part of the environment's id, which is also the name of its section; empty where
     /// the file cannot be read.
     pub(crate) prefix: String,
-    /// The section.
     pub(crate) section: Table,
 }
 

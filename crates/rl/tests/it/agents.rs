@@ -68,7 +68,7 @@ pub(crate) fn reinforce() -> ReinforceConfig {
     }
 }
 
-/// Every algorithm, with every kind of action that it can take, in a world for it. They
+/// Every algorithm, with every kind of action that it can take, in an environment for it. They
 /// update within a few rounds, at different times, and use all that has a state:
 /// several environments, schedules, noise that remembers.
 pub(crate) fn of_every_kind() -> Vec<(&'static str, AlgorithmConfig)> {

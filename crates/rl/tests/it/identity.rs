@@ -17,14 +17,14 @@ const BOX: &str = "toy/identity-box-v1";
 const ALL_RIGHT: f64 = 100.0;
 const CLOSE: f64 = -1.0;
 
-fn check(world: &str, config: &AlgorithmConfig, rounds: usize, threshold: f64) {
+fn check(env_id: &str, config: &AlgorithmConfig, rounds: usize, threshold: f64) {
     let mut workspace = workspace();
     for seed in [1, 2, 3] {
-        let mut play = Play::new(|| make(world), config, 0, seed);
-        let before = greedy_return(&play.learner.policy(), world, &mut workspace);
+        let mut play = Play::new(|| make(env_id), config, 0, seed);
+        let before = greedy_return(&play.learner.policy(), env_id, &mut workspace);
         assert!(before < threshold, "seed {seed} gets {before} untaught: nothing is shown");
         play.rounds(rounds, &mut workspace);
-        let after = greedy_return(&play.learner.policy(), world, &mut workspace);
+        let after = greedy_return(&play.learner.policy(), env_id, &mut workspace);
         assert!(after >= threshold, "seed {seed} gets {after}, expected {threshold}");
     }
 }

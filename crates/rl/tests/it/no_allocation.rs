@@ -63,7 +63,7 @@ fn allocations_during<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, ALLOCATIONS.get() - before)
 }
 
-/// An agent whose world always looks the same: worlds may allocate, agents not.
+/// An agent whose environment always looks the same: environments may allocate, agents not.
 struct Driven {
     learner: Box<dyn Learner>,
     obs: Vec<f32>,
@@ -74,7 +74,7 @@ struct Driven {
 
 impl Driven {
     fn new(config: &AlgorithmConfig, spec: &EnvSpec) -> Self {
-        let learner = config.build(&context(spec, 0, 1)).expect("the world suits it");
+        let learner = config.build(&context(spec, 0, 1)).expect("the environment suits it");
         let envs = learner.num_envs();
         let number = if matches!(spec.observation, Space::Box { .. }) { 0.5 } else { 1.0 };
         let obs = vec![number; envs * spec.observation.len()];
@@ -113,9 +113,9 @@ fn the_counter_counts() {
 
 #[test]
 fn agents_allocate_nothing_but_the_report_of_an_update() {
-    for (world, config) in agents::of_every_kind() {
-        let what = format!("{:?} on {world}", config.algorithm());
-        let mut driven = Driven::new(&config, make(world).unwrap().spec());
+    for (env_id, config) in agents::of_every_kind() {
+        let what = format!("{:?} on {env_id}", config.algorithm());
+        let mut driven = Driven::new(&config, make(env_id).unwrap().spec());
         for _ in 0..600 {
             driven.round();
         }
@@ -131,10 +131,10 @@ fn agents_allocate_nothing_but_the_report_of_an_update() {
 
 #[test]
 fn policies_allocate_nothing() {
-    for (world, config) in agents::of_every_kind() {
-        let what = format!("{:?} on {world}", config.algorithm());
+    for (env_id, config) in agents::of_every_kind() {
+        let what = format!("{:?} on {env_id}", config.algorithm());
         let Driven { learner, obs, actions, mut workspace, .. } =
-            Driven::new(&config, make(world).unwrap().spec());
+            Driven::new(&config, make(env_id).unwrap().spec());
         let (policy, mut rng) = (learner.policy(), Stream::from_seed(1));
         let obs = &obs[..obs.len() / actions.len()];
         let mut action = Action::Discrete(0);

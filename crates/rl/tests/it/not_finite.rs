@@ -56,7 +56,7 @@ fn a_next_observation_stops_the_agent() {
 
 #[test]
 fn a_reward_stops_the_agent() {
-    // The last is finite in the world but not in the agent.
+    // The last is finite in the environment but not in the agent.
     let rewards = [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (-1e300, "-inf")];
     for kind in kinds() {
         for (reward, text) in rewards {

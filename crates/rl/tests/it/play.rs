@@ -24,7 +24,7 @@ pub(crate) fn context(spec: &EnvSpec, agent: u32, seed: u64) -> AgentContext {
     AgentContext { agent: AgentId::new(agent), spec: spec.clone(), seeds }
 }
 
-/// A world of which nothing but the spaces is known.
+/// An environment of which nothing but the spaces is known.
 pub(crate) fn spec(observation: Space, action: Space) -> EnvSpec {
     EnvSpec {
         control: None,
@@ -54,9 +54,9 @@ impl Play {
         agent: u32,
         seed: u64,
     ) -> Self {
-        let spec = make().expect("the world exists").spec().clone();
+        let spec = make().expect("the environment exists").spec().clone();
         let context = context(&spec, agent, seed);
-        let learner = config.build(&context).expect("the world suits it");
+        let learner = config.build(&context).expect("the environment suits it");
         let seeds = context.seeds.child("env");
         let env = VecEnv::new(make, learner.num_envs(), AutoresetMode::SameStep, &seeds)
             .expect("there is at least one environment");
@@ -110,10 +110,10 @@ impl Play {
     }
 }
 
-/// Mean return of the policy's best actions, in episodes that nobody trained on.
-pub(crate) fn greedy_return(policy: &Policy, world: &str, workspace: &mut Workspace) -> f64 {
+/// Mean return of the policy's best actions, in episodes that were not trained on.
+pub(crate) fn greedy_return(policy: &Policy, env_id: &str, workspace: &mut Workspace) -> f64 {
     const EPISODES: u64 = 5;
-    let mut env = make(world).expect("the world exists");
+    let mut env = make(env_id).expect("the environment exists");
     let mut rng = SeedTree::new(0).stream("unused by greedy policies");
     let mut action = Action::Discrete(0);
     let mut sum = 0.0;

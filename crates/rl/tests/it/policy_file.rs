@@ -24,10 +24,13 @@ const SEEN: &str = "Box([-4.8, -inf, -0.41887903, -inf]..=[4.8, inf, 0.41887903,
 
 /// A trained policy of every kind, and what it observes.
 fn policies() -> Vec<(Policy, Space)> {
-    let train = |(world, config): (&str, _)| {
-        let mut play = Play::new(|| make(world), &config, 0, 1);
+    let train = |(env_id, config): (&str, _)| {
+        let mut play = Play::new(|| make(env_id), &config, 0, 1);
         play.rounds(250, &mut workspace());
-        (play.learner.policy(), make(world).expect("the world exists").spec().observation.clone())
+        (
+            play.learner.policy(),
+            make(env_id).expect("the environment exists").spec().observation.clone(),
+        )
     };
     agents::of_every_kind().into_iter().map(train).collect()
 }
@@ -76,21 +79,21 @@ fn a_policy_does_what_its_agent_does_without_exploring() {
     };
     let q_learning =
         QLearningConfig { epsilon_start: 0.0, epsilon_end: 0.0, ..agents::q_learning() };
-    for (world, config) in [
+    for (env_id, config) in [
         ("classic/cartpole-v1", AlgorithmConfig::Dqn(dqn)),
         ("classic/pendulum-v1", AlgorithmConfig::Ddpg(ddpg)),
         ("toy/grid-world-v1", AlgorithmConfig::QLearning(q_learning)),
     ] {
         let (mut workspace, mut rng) = (workspace(), Stream::from_seed(3));
-        let mut play = Play::new(|| make(world), &config, 0, 1);
+        let mut play = Play::new(|| make(env_id), &config, 0, 1);
         play.rounds(250, &mut workspace);
         let policy = play.learner.policy();
         for _ in 0..50 {
-            let obs = observation(&make(world).unwrap().spec().observation, &mut rng);
+            let obs = observation(&make(env_id).unwrap().spec().observation, &mut rng);
             let (mut of_agent, mut of_policy) = ([Action::Discrete(0)], Action::Discrete(0));
             play.learner.act(&obs, &mut of_agent, &mut workspace).unwrap();
             policy.act(&obs, Sampling::Greedy, &mut rng, &mut of_policy, &mut workspace);
-            assert_eq!(of_policy, of_agent[0], "{world}");
+            assert_eq!(of_policy, of_agent[0], "{env_id}");
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::play::{context, spec};
 
 #[test]
 fn unsuited_spaces_are_refused() {
-    let check = |algorithm: Algorithm, world: &str, expect: &str| {
-        let context = context(make(world).unwrap().spec(), 0, 0);
+    let check = |algorithm: Algorithm, env_id: &str, expect: &str| {
+        let context = context(make(env_id).unwrap().spec(), 0, 0);
         let error = algorithm.default_config().build(&context).err().expect("it is unsuited");
         assert_eq!(error.to_string(), expect);
     };

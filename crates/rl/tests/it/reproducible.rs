@@ -40,9 +40,9 @@ fn assert_same(what: &str, left: &Snapshot, right: &Snapshot) {
 }
 
 /// Agents 0 to `count`, after they have played on this many threads.
-fn fleet(world: &str, config: &AlgorithmConfig, count: u32, threads: usize) -> Vec<Snapshot> {
+fn fleet(env_id: &str, config: &AlgorithmConfig, count: u32, threads: usize) -> Vec<Snapshot> {
     let mut fleet: Vec<_> =
-        (0..count).map(|agent| Play::new(|| make(world), config, agent, 5)).collect();
+        (0..count).map(|agent| Play::new(|| make(env_id), config, agent, 5)).collect();
     let pool =
         ThreadPoolBuilder::new().num_threads(threads).build().expect("a few threads are to be had");
     pool.install(|| {
@@ -55,11 +55,11 @@ fn fleet(world: &str, config: &AlgorithmConfig, count: u32, threads: usize) -> V
 
 #[test]
 fn neither_threads_nor_company_change_an_agent() {
-    for (world, config) in agents::of_every_kind() {
-        let what = format!("{:?} on {world}", config.algorithm());
-        let alone = fleet(world, &config, 1, 1);
-        let few = fleet(world, &config, 3, 1);
-        let many = fleet(world, &config, 7, 2);
+    for (env_id, config) in agents::of_every_kind() {
+        let what = format!("{:?} on {env_id}", config.algorithm());
+        let alone = fleet(env_id, &config, 1, 1);
+        let few = fleet(env_id, &config, 3, 1);
+        let many = fleet(env_id, &config, 7, 2);
         assert_same(&what, &alone[0], &few[0]);
         for (few, many) in few.iter().zip(&many) {
             assert_same(&what, few, many);
@@ -71,15 +71,15 @@ fn neither_threads_nor_company_change_an_agent() {
 #[test]
 fn what_another_agent_left_in_the_workspace_plays_no_part() {
     let mut used = workspace();
-    for (world, config) in agents::of_every_kind() {
-        Play::new(|| make(world), &config, 0, 1).rounds(ROUNDS, &mut used);
+    for (env_id, config) in agents::of_every_kind() {
+        Play::new(|| make(env_id), &config, 0, 1).rounds(ROUNDS, &mut used);
     }
-    for (world, config) in agents::of_every_kind() {
-        let mut plays = [0, 1].map(|_| Play::new(|| make(world), &config, 0, 5));
+    for (env_id, config) in agents::of_every_kind() {
+        let mut plays = [0, 1].map(|_| Play::new(|| make(env_id), &config, 0, 5));
         plays[0].rounds(ROUNDS, &mut workspace());
         plays[1].rounds(ROUNDS, &mut used);
         let [fresh, used] = plays.map(|play| play.snapshot());
-        assert_same(&format!("{:?} on {world}", config.algorithm()), &fresh, &used);
+        assert_same(&format!("{:?} on {env_id}", config.algorithm()), &fresh, &used);
     }
 }
 
@@ -92,10 +92,10 @@ fn through_bytes(arrays: Snapshot) -> Snapshot {
 
 #[test]
 fn a_resumed_run_equals_the_unbroken_one() {
-    for (world, config) in agents::of_every_kind() {
-        let what = format!("{:?} on {world}", config.algorithm());
+    for (env_id, config) in agents::of_every_kind() {
+        let what = format!("{:?} on {env_id}", config.algorithm());
         let mut workspace = workspace();
-        let mut unbroken = Play::new(|| make(world), &config, 3, 5);
+        let mut unbroken = Play::new(|| make(env_id), &config, 3, 5);
         let weights = |play: &Play| decode(&play.learner.policy().to_bytes(), "homeostat-policy/2");
         let untaught = weights(&unbroken).unwrap();
         let mut saved = vec![unbroken.snapshot()];
@@ -107,7 +107,7 @@ fn a_resumed_run_equals_the_unbroken_one() {
         // Before the first step, between updates, right after them, in mid-episode.
         for round in [0, 1, 4, 9, 10, 66, 81, 100, 199, 230] {
             // Another seed: nothing of the fresh agent may be left.
-            let mut resumed = Play::new(|| make(world), &config, 3, 6);
+            let mut resumed = Play::new(|| make(env_id), &config, 3, 6);
             resumed.restore(&through_bytes(saved[round].clone())).unwrap();
             assert_same(&format!("{what}, just loaded"), &resumed.snapshot(), &saved[round]);
             resumed.rounds(ROUNDS - round, &mut workspace);
@@ -118,49 +118,49 @@ fn a_resumed_run_equals_the_unbroken_one() {
 }
 
 /// Loading fails with this text, and leaves an agent that still plays.
-fn check_refused(world: &str, config: &AlgorithmConfig, snapshot: &Snapshot, expect: &str) {
-    let mut play = Play::new(|| make(world), config, 0, 1);
+fn check_refused(env_id: &str, config: &AlgorithmConfig, snapshot: &Snapshot, expect: &str) {
+    let mut play = Play::new(|| make(env_id), config, 0, 1);
     let error = play.restore(snapshot).expect_err("it must be refused").to_string();
-    assert_eq!(error, expect, "{:?} on {world}", config.algorithm());
+    assert_eq!(error, expect, "{:?} on {env_id}", config.algorithm());
     play.rounds(ROUNDS, &mut workspace());
 }
 
-fn played(world: &str, config: &AlgorithmConfig) -> Snapshot {
-    let mut play = Play::new(|| make(world), config, 0, 1);
+fn played(env_id: &str, config: &AlgorithmConfig) -> Snapshot {
+    let mut play = Play::new(|| make(env_id), config, 0, 1);
     play.rounds(ROUNDS, &mut workspace());
     play.snapshot()
 }
 
 #[test]
 fn the_state_of_another_shape_is_refused() {
-    let world = "classic/cartpole-v1";
+    let env_id = "classic/cartpole-v1";
     let ppo = |steps_per_update, hidden| {
         AlgorithmConfig::Ppo(PpoConfig { steps_per_update, hidden, ..agents::ppo() })
     };
     check_refused(
-        world,
+        env_id,
         &ppo(9, vec![16]),
-        &played(world, &ppo(9, vec![32])),
+        &played(env_id, &ppo(9, vec![32])),
         "snapshot array `learner/actor/0/weight` is 128 f32, expected 64 f32",
     );
     check_refused(
-        world,
+        env_id,
         &ppo(9, vec![32, 8]),
-        &played(world, &ppo(9, vec![32])),
+        &played(env_id, &ppo(9, vec![32])),
         "snapshot array `learner/actor/1/weight` is 64 f32, expected 256 f32",
     );
     check_refused(
-        world,
+        env_id,
         &ppo(10, vec![32]),
-        &played(world, &ppo(9, vec![32])),
+        &played(env_id, &ppo(9, vec![32])),
         "snapshot array `learner/rollout/features` is 144 f32, expected 160 f32",
     );
     let dqn =
         |replay_capacity| AlgorithmConfig::Dqn(DqnConfig { replay_capacity, ..agents::dqn() });
     check_refused(
-        world,
+        env_id,
         &dqn(90),
-        &played(world, &dqn(70)),
+        &played(env_id, &dqn(70)),
         "snapshot array `learner/replay/ring` is a ring of 70 transitions that goes on at 40, \
          expected one with room for 90",
     );
@@ -169,13 +169,13 @@ fn the_state_of_another_shape_is_refused() {
 #[test]
 fn the_state_of_another_algorithm_is_refused() {
     let agents = agents::of_every_kind();
-    for (world, config) in &agents {
-        for (other_world, other) in &agents {
+    for (env_id, config) in &agents {
+        for (other_env, other) in &agents {
             let (ours, theirs) = (config.algorithm(), other.algorithm());
-            let mut play = Play::new(|| make(world), config, 0, 1);
-            let result = play.restore(&played(other_world, other));
-            if ours != theirs || world != other_world {
-                assert!(result.is_err(), "{ours:?} on {world} took {theirs:?} on {other_world}");
+            let mut play = Play::new(|| make(env_id), config, 0, 1);
+            let result = play.restore(&played(other_env, other));
+            if ours != theirs || env_id != other_env {
+                assert!(result.is_err(), "{ours:?} on {env_id} took {theirs:?} on {other_env}");
                 play.rounds(ROUNDS, &mut workspace());
             }
         }

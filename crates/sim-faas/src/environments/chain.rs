@@ -1,4 +1,4 @@
-//! `faas/chain-v2`: one agent for each function of chains with end-to-end objectives. All
+//! `faas/chain-v2`: one agent for each function of chains with end-to-end SLOs. All
 //! agents of a chain are rewarded for the same SLO, and each for what it uses itself.
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};

@@ -1,4 +1,4 @@
-//! Tenants that are stages of chains: they see the objective of their chain.
+//! Tenants that are stages of chains: they see the SLO of their chain.
 
 use homeostat_core::{SeedTree, SimDuration, Snapshot};
 use homeostat_decide::{EndToEnd, Features, StageFeatures};
@@ -93,7 +93,7 @@ impl Tenants {
             let stages = &mut self.present[chain.stages.clone()];
             for (stage, obs) in stages.iter_mut().zip(&mut chain.obs) {
                 *obs = StageFeatures::of(stage.obs, stage.seen.latency, &whole);
-                // Rewards are of the chain's objective.
+                // Rewards are of the chain's SLO.
                 stage.obs.copy_from_slice(&obs[..Features::COUNT]);
             }
             chain.window = Some(window);

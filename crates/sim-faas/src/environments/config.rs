@@ -32,7 +32,7 @@ pub struct FaasConfig {
     /// What a container costs in each step of `faas/fleet-set-points-v1`, as a part of requests that are
     /// late.
     pub container_price: f64,
-    /// The objective of a function over its p99 alone.
+    /// The SLO of a function over its p99 alone.
     pub objective_over_isolated: f64,
     /// Length of a step in seconds.
     pub window_s: f64,
@@ -340,7 +340,7 @@ impl FaasConfig {
     }
 }
 
-/// A validated configuration with everything that environments share: objectives, bounds, times.
+/// A validated configuration with everything that environments share: SLOs, bounds, times.
 #[derive(Debug, Clone)]
 pub struct FaasPlan {
     pub(crate) config: Arc<FaasConfig>,
@@ -370,7 +370,7 @@ impl FaasPlan {
         &self.platform
     }
 
-    /// The functions with their objectives, in the order of the catalogue.
+    /// The functions with their SLOs, in the order of the catalogue.
     pub fn functions(&self) -> impl Iterator<Item = (&FunctionProfile, Objective)> {
         self.profiles.iter().zip(self.objectives.iter().copied())
     }

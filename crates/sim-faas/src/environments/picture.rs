@@ -1,5 +1,5 @@
 //! A platform as a picture: its nodes with the containers on them, coloured by function, and
-//! below a row for each function that says whether its objective is kept.
+//! below a row for each function that says whether its SLO is met.
 
 use homeostat_core::SimDuration;
 use homeostat_env::{Colour, Picture, Place, TextSize};
@@ -27,8 +27,8 @@ const CARD: Colour = Colour(255, 255, 255);
 const LINE: Colour = Colour(208, 215, 222);
 const FAINT: Colour = Colour(101, 109, 118);
 const TROUGH: Colour = Colour(234, 238, 242);
-const KEPT: Colour = Colour(45, 164, 78);
-const BROKEN: Colour = Colour(207, 34, 46);
+const MET: Colour = Colour(45, 164, 78);
+const VIOLATED: Colour = Colour(207, 34, 46);
 const CPU: Colour = Colour(84, 120, 190);
 const MEMORY: Colour = Colour(130, 110, 190);
 
@@ -145,7 +145,7 @@ fn card<'a>(
     containers: impl Iterator<Item = &'a ContainerView>,
 ) {
     picture.area(place, 6, CARD);
-    picture.outline(place, 6, if node.is_up { LINE } else { BROKEN });
+    picture.outline(place, 6, if node.is_up { LINE } else { VIOLATED });
     let (left, top) = (place.left + 10, place.top + 8);
     let name = if node.is_up { format!("node {number}") } else { format!("node {number}, down") };
     picture.text(left, top, TextSize::Normal, Picture::INK, &name);
@@ -229,7 +229,7 @@ fn colour_of(function: FunctionId) -> Colour {
 const NAME: i32 = MARGIN + 20;
 const GIVEN: i32 = MARGIN + 200;
 const WAITING: i32 = MARGIN + 372;
-const OBJECTIVE: i32 = MARGIN + 446;
+const SLO: i32 = MARGIN + 446;
 const LATENCY: i32 = MARGIN + 660;
 const BAR: u32 = 150;
 
@@ -249,8 +249,8 @@ impl Table<'_> {
             (NAME, "function"),
             (GIVEN, "containers"),
             (WAITING, "waiting"),
-            (OBJECTIVE, "objective"),
-            (LATENCY, "p99, objective"),
+            (SLO, "SLO"),
+            (LATENCY, "p99, threshold"),
         ] {
             self.text(left, FAINT, heading);
         }
@@ -272,26 +272,26 @@ impl Table<'_> {
         let colour = if waiting > 0 { Picture::INK } else { LINE };
         self.text(WAITING, colour, &waiting.to_string());
         let latency = tenant.seen.latency;
-        self.objective(platform.slo(tenant.id).threshold(), latency);
+        self.slo(platform.slo(tenant.id).threshold(), latency);
         self.top += ROW_HEIGHT;
     }
 
-    fn chain(&mut self, name: &str, objective: SimDuration, latency: Option<SimDuration>) {
+    fn chain(&mut self, name: &str, threshold: SimDuration, latency: Option<SimDuration>) {
         self.text(NAME, FAINT, &shorten(name, 58));
-        self.objective(objective, latency);
+        self.slo(threshold, latency);
         self.top += ROW_HEIGHT;
     }
 
-    fn objective(&mut self, objective: SimDuration, latency: Option<SimDuration>) {
-        let kept = latency
-            .map_or(1.0, |latency| objective.seconds() / latency.seconds().max(f64::MIN_POSITIVE));
-        let is_kept = kept >= 1.0;
-        let colour = if is_kept { KEPT } else { BROKEN };
-        bar_of(self.picture, Place::new(OBJECTIVE, self.top + 5, BAR, 9), kept, colour);
-        let word = if is_kept { "kept" } else { "broken" };
-        self.text(OBJECTIVE + BAR as i32 + 8, colour, word);
+    fn slo(&mut self, threshold: SimDuration, latency: Option<SimDuration>) {
+        let preserved = latency
+            .map_or(1.0, |latency| threshold.seconds() / latency.seconds().max(f64::MIN_POSITIVE));
+        let is_met = preserved >= 1.0;
+        let colour = if is_met { MET } else { VIOLATED };
+        bar_of(self.picture, Place::new(SLO, self.top + 5, BAR, 9), preserved, colour);
+        let word = if is_met { "met" } else { "violated" };
+        self.text(SLO + BAR as i32 + 8, colour, word);
         let measured = latency.map_or("-".to_owned(), in_words);
-        self.text(LATENCY, Picture::INK, &format!("{measured:>8}, {}", in_words(objective)));
+        self.text(LATENCY, Picture::INK, &format!("{measured:>8}, {}", in_words(threshold)));
     }
 }
 
@@ -354,14 +354,14 @@ mod tests {
         for id in tenants.ids() {
             assert!(words.contains(&tenants.platform.name(id)), "{words:?}");
         }
-        let verdicts = words.iter().filter(|word| ["kept", "broken"].contains(word)).count();
+        let verdicts = words.iter().filter(|word| ["met", "violated"].contains(word)).count();
         assert_eq!(verdicts, 12);
-        let kept = tenants.present.iter().filter(|tenant| tenant.obs[0] >= 1.0).count();
-        assert_eq!(words.iter().filter(|word| **word == "kept").count(), kept);
+        let met = tenants.present.iter().filter(|tenant| tenant.obs[0] >= 1.0).count();
+        assert_eq!(words.iter().filter(|word| **word == "met").count(), met);
     }
 
     #[test]
-    fn whoever_is_left_out_is_counted() {
+    fn what_is_left_out_is_counted() {
         let check = |functions: usize, expect: Option<&str>| {
             let config = FaasConfig { functions, ..FaasConfig::default() };
             let picture = draw(&played(config, 1));

@@ -13,17 +13,17 @@ pub(crate) fn draw(tenants: &Tenants) -> String {
     );
     for tenant in &tenants.present {
         let allocation = tenants.platform.allocation(tenant.id);
-        let kept = tenant.obs[0].clamp(0.0, 1.0);
-        let filled = (kept * WIDTH as f32).round() as usize;
+        let preserved = tenant.obs[0].clamp(0.0, 1.0);
+        let filled = (preserved * WIDTH as f32).round() as usize;
         text.push_str(&format!(
-            "{:<20} {:>2} x {:>5} {:>6}  objective {}{} {:.2}\n",
+            "{:<20} {:>2} x {:>5} {:>6}  SLO {}{} {:.2}\n",
             tenants.platform.name(tenant.id),
             allocation.replicas,
             allocation.cpu.to_string(),
             allocation.memory.to_string(),
             "#".repeat(filled),
             ".".repeat(WIDTH - filled),
-            kept,
+            preserved,
         ));
     }
     text

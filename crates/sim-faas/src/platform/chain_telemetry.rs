@@ -11,11 +11,11 @@ use super::chains::{Chain, ChainId, Journey};
 pub struct ChainWindow {
     /// Length of the window.
     pub length: SimDuration,
-    /// The objective.
+    /// The SLO.
     pub slo: Slo,
-    /// Latency at the objective's percentile when the chain runs alone.
+    /// Latency at the SLO's percentile when the chain runs alone.
     pub isolated_latency: SimDuration,
-    /// End-to-end latency at the objective's percentile; requests that are late already count
+    /// End-to-end latency at the SLO's percentile; requests that are late already count
     /// with their age, lost ones as never answered. Nothing without requests.
     pub latency: Option<SimDuration>,
     /// The same at the median.
@@ -44,7 +44,7 @@ pub struct ChainTotals {
     /// Requests inside that are late already; counted at the end of a run only.
     pub unsettled: u64,
     /// End-to-end latency of settled requests. Lost ones were never answered: they have one
-    /// timeout for each stage of the longest way, or ten times the objective where that is
+    /// timeout for each stage of the longest way, or ten times the SLO where that is
     /// longer.
     pub latency: Histogram,
 }
@@ -144,7 +144,7 @@ fn under_way(chain: &Chain) -> impl Iterator<Item = &Journey> {
     chain.journeys.iter().filter(|journey| journey.under_way > 0 && !journey.is_lost)
 }
 
-/// Ages of those beyond the objective's threshold.
+/// Ages of those beyond the SLO's threshold.
 fn late_ages(chain: &Chain, now: SimTime) -> impl Iterator<Item = SimDuration> {
     let threshold = chain.slo.threshold();
     let ages = under_way(chain).map(move |journey| now.saturating_since(journey.arrived));

@@ -216,7 +216,7 @@ impl Platform {
         &self.functions[id.0].profile.name
     }
 
-    /// Its objective.
+    /// Its SLO.
     pub fn slo(&self, id: FunctionId) -> Slo {
         self.functions[id.0].slo
     }

@@ -351,6 +351,6 @@ pub struct Totals {
     /// Memory set aside, in GiB-seconds.
     pub memory_gib_s: f64,
     /// Latency of settled requests. Those given up or lost were never answered: they have the
-    /// timeout, or ten times the objective where that is longer.
+    /// timeout, or ten times the SLO where that is longer.
     pub latency: Histogram,
 }

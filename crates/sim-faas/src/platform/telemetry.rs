@@ -155,7 +155,7 @@ impl Platform {
     }
 }
 
-/// Ages of the requests inside that are beyond the objective's threshold.
+/// Ages of the requests inside that are beyond the SLO's threshold.
 fn late_ages(
     function: &Function,
     containers: &[Container],

@@ -1,4 +1,4 @@
-//! `faas/chain-v2`: agents of a chain share its objective, and can tell whose fault it is.
+//! `faas/chain-v2`: agents of a chain share its SLO, and can tell whose fault it is.
 
 use homeostat_decide::StageFeatures;
 use homeostat_env::{Action, check_multi_agent_env};

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::setup::{allocation, at, exact, ideal, platform, quiet, seconds, set, with_load};
 
-/// A chain over functions that are there, with an objective of one second.
+/// A chain over functions that are there, with an SLO of one second.
 fn setup(text: &str, functions: &[FunctionId]) -> ChainSetup {
     ChainSetup {
         name: text.to_owned(),

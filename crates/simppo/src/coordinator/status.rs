@@ -6,7 +6,7 @@ use crate::{Coordinator, RefusalCounts};
 
 /// Figures of the whole team.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
+pub struct CoordinatorStatus {
     /// Steps that the platform has played.
     pub step: u64,
     /// Living agents with a seat.
@@ -35,7 +35,7 @@ pub struct Standing {
 
 /// Figures of one agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentStanding {
+pub struct AgentStatus {
     /// Its name.
     pub name: AgentName,
     /// Its session.
@@ -56,10 +56,10 @@ pub struct AgentStanding {
 
 impl Coordinator {
     /// Figures of the whole team.
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> CoordinatorStatus {
         let living = || self.records.values().filter(|record| !record.is_silent);
         let members = living().filter(|record| record.is_member()).count();
-        Standing {
+        CoordinatorStatus {
             step: self.platform.step,
             members,
             waiting: living().count() - members,
@@ -76,12 +76,12 @@ impl Coordinator {
     }
 
     /// Figures of every agent that is remembered, by name.
-    pub fn agents(&self) -> impl Iterator<Item = AgentStanding> {
+    pub fn agents(&self) -> impl Iterator<Item = AgentStatus> {
         self.records.iter().map(|(name, record)| {
             let Record { session, is_silent, accepted, missed, timeouts, refusals, .. } = *record;
             let seat = record.seat.and_then(|seat| self.platform.seat(seat));
             let name = name.clone();
-            AgentStanding { name, session, seat, is_silent, accepted, missed, timeouts, refusals }
+            AgentStatus { name, session, seat, is_silent, accepted, missed, timeouts, refusals }
         })
     }
 }

@@ -36,8 +36,8 @@ fn a_step_is_played_when_every_agent_has_acted() {
     let done: Vec<usize> =
         stage.seen.lock().unwrap()[0].iter().map(|(_, action)| *action).collect();
     assert_eq!(done, [1, 1, 1]);
-    let standing = coordinator.standing();
-    assert_eq!((standing.step, standing.accepted, standing.missed), (1, 3, 0));
+    let status = coordinator.status();
+    assert_eq!((status.step, status.accepted, status.missed), (1, 3, 0));
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn the_seat_of_a_stalled_agent_holds_and_the_others_go_on() {
         submit(&mut coordinator, &members[0]);
         submit(&mut coordinator, &members[2]);
         coordinator.advance(ms(now + 499));
-        assert_eq!(coordinator.standing().step, step, "the deadline has not passed");
+        assert_eq!(coordinator.status().step, step, "the deadline has not passed");
         coordinator.advance(ms(now + 500));
-        assert_eq!(coordinator.standing().step, step + 1);
+        assert_eq!(coordinator.status().step, step + 1);
         assert_eq!(outcome(&mut coordinator, &members[0]).reward, 1.0);
     }
     let seen = stage.seen.lock().unwrap();
@@ -91,7 +91,7 @@ fn a_platform_on_which_no_agent_acts_stands_still() {
         coordinator.advance(ms(100 * tick));
         members.iter().for_each(|member| drop(coordinator.observe(member).unwrap()));
     }
-    assert_eq!((coordinator.standing().step, coordinator.standing().missed), (0, 0));
+    assert_eq!((coordinator.status().step, coordinator.status().missed), (0, 0));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn no_step_is_played_before_its_pace() {
     coordinator.advance(ms(1000));
     coordinator.advance(ms(1300));
     submit(&mut coordinator, &member);
-    assert_eq!(coordinator.standing().step, 1);
+    assert_eq!(coordinator.status().step, 1);
     submit(&mut coordinator, &member);
     coordinator.advance(ms(1499));
     assert_eq!(coordinator.outcome(&member, 1).unwrap(), None);
@@ -117,7 +117,7 @@ fn no_step_waits_for_a_silent_agent_and_it_has_its_seat_when_it_is_back() {
         coordinator.advance(ms(1000 * second));
         coordinator.observe(&talks).unwrap();
     }
-    assert_eq!((coordinator.standing().members, coordinator.standing().silent), (1, 2));
+    assert_eq!((coordinator.status().members, coordinator.status().silent), (1, 2));
     submit(&mut coordinator, &talks);
     assert_eq!(outcome(&mut coordinator, &talks).members, 1);
     coordinator.take_events();
@@ -125,7 +125,7 @@ fn no_step_waits_for_a_silent_agent_and_it_has_its_seat_when_it_is_back() {
     let returned = CoordinatorEvent::Returned { name: name("b") };
     assert_eq!(coordinator.take_events(), [returned]);
     submit(&mut coordinator, &talks);
-    assert_eq!(coordinator.standing().step, 1, "the step waits for both");
+    assert_eq!(coordinator.status().step, 1, "the step waits for both");
     submit(&mut coordinator, &silent);
     assert_eq!(outcome(&mut coordinator, &silent).reward, 2.0);
 }
@@ -140,7 +140,7 @@ fn an_agent_that_waits_for_its_answer_is_not_silent() {
         coordinator.advance(ms(1000 * second));
         coordinator.observe(&slow).unwrap();
     }
-    assert_eq!((coordinator.standing().members, coordinator.standing().step), (2, 0));
+    assert_eq!((coordinator.status().members, coordinator.status().step), (2, 0));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn registering_twice_in_one_process_changes_nothing() {
     let mut coordinator = coordinator();
     let member = join(&mut coordinator, "a", 7);
     let again = coordinator.register(&name("a"), &life(7)).unwrap();
-    assert_eq!((again.member, coordinator.standing().members), (member, 1));
+    assert_eq!((again.member, coordinator.status().members), (member, 1));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn more_agents_than_seats_wait_until_one_is_free() {
     let waits = waits.member;
     assert_eq!(coordinator.observe(&waits).unwrap(), None);
     assert_eq!(refusal(coordinator.submit(&waits, 0, &HOLD)), RefusalKind::NoSeat);
-    assert_eq!((coordinator.standing().members, coordinator.standing().waiting), (3, 1));
+    assert_eq!((coordinator.status().members, coordinator.status().waiting), (3, 1));
     coordinator.deregister(&b).unwrap();
     assert!(coordinator.observe(&waits).unwrap().is_some(), "b has left");
     // Of the silent, the one that was heard least lately loses its seat to a newcomer.
@@ -293,7 +293,7 @@ fn strangers_are_refused_and_counted() {
     assert_eq!(refusal(coordinator.observe(&forged)), RefusalKind::UnknownSession);
     coordinator.deregister(&member).unwrap();
     assert_eq!(refusal(coordinator.observe(&member)), RefusalKind::UnknownAgent);
-    assert_eq!(coordinator.standing().refusals.of(RefusalKind::UnknownAgent), 2);
+    assert_eq!(coordinator.status().refusals.of(RefusalKind::UnknownAgent), 2);
     for wrong in ["", "a b", "a/b", "ü", "a\n", &"x".repeat(65)] {
         assert_eq!(AgentName::new(wrong).unwrap_err().kind, RefusalKind::Name, "{wrong:?}");
     }
@@ -320,12 +320,12 @@ fn a_clock_that_jumps_forward_silences_no_agent_at_once() {
         (0..20).map(|agent| join(&mut coordinator, &format!("agent-{agent}"), 1)).collect();
     for reading in [1_000, 3_600_000, 3_600_500, 90_000_000, 90_000_900] {
         coordinator.advance(ms(reading));
-        assert_eq!(coordinator.standing().members, 20, "after {reading} ms");
+        assert_eq!(coordinator.status().members, 20, "after {reading} ms");
         for member in &members {
             coordinator.observe(member).unwrap();
         }
     }
-    assert_eq!(coordinator.standing().clock_jumps, 2);
+    assert_eq!(coordinator.status().clock_jumps, 2);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_clock_that_jumps_backward_does_not_keep_the_silent() {
     for second in 0..=4 {
         coordinator.advance(ms(1000 * second));
     }
-    assert_eq!(coordinator.standing().silent, 1, "four seconds after the jump");
+    assert_eq!(coordinator.status().silent, 1, "four seconds after the jump");
 }
 
 proptest! {
@@ -353,10 +353,10 @@ proptest! {
                 coordinator.observe(&talks).unwrap();
                 // The tick after a jump may count for nothing, the others are half a second.
                 steady += u64::from(tick > 0);
-                let standing = coordinator.standing();
-                prop_assert!(standing.heard >= 1);
+                let status = coordinator.status();
+                prop_assert!(status.heard >= 1);
                 if steady > 6 {
-                    prop_assert_eq!(standing.silent, 1);
+                    prop_assert_eq!(status.silent, 1);
                 }
             }
         }
@@ -410,7 +410,7 @@ proptest! {
             (0..4).map(|who| join(&mut coordinator, &format!("agent-{who}"), 0)).collect();
         let mut now = 0;
         for (number, (who, deed)) in deeds.into_iter().enumerate() {
-            let step = coordinator.standing().step;
+            let step = coordinator.status().step;
             match deed {
                 Deed::Act { action } => {
                     // A second action of one step is refused.
@@ -445,13 +445,13 @@ proptest! {
                 }
             }
         }
-        let steps = coordinator.standing().step;
+        let steps = coordinator.status().step;
         prop_assert_eq!(stage.seen.lock().unwrap().len() as u64, steps);
         for agent in coordinator.agents() {
             prop_assert_eq!(agent.accepted + agent.missed, steps, "{}", agent.name);
         }
-        let standing = coordinator.standing();
-        prop_assert_eq!(standing.accepted + standing.missed, 4 * steps);
+        let status = coordinator.status();
+        prop_assert_eq!(status.accepted + status.missed, 4 * steps);
     }
 }
 
@@ -480,7 +480,7 @@ fn a_killed_coordinator_comes_back_with_its_platform_and_its_team() {
     }
     refusal(first.submit(&members[1], 0, &HOLD));
     let mut second = restored(&first);
-    let (then, now) = (first.standing(), second.standing());
+    let (then, now) = (first.status(), second.status());
     assert_eq!((now.step, now.members, now.heard), (4, 3, 0));
     assert_eq!(
         (now.refusals, now.accepted, now.missed),
@@ -502,7 +502,7 @@ fn a_killed_coordinator_comes_back_with_its_platform_and_its_team() {
         second.advance(ms(5500 + 1000 * second_of_time));
         second.observe(&members[0]).unwrap();
     }
-    assert_eq!((second.standing().members, second.standing().silent), (1, 2));
+    assert_eq!((second.status().members, second.status().silent), (1, 2));
 }
 
 #[test]
@@ -570,5 +570,5 @@ fn events_that_are_not_taken_do_not_pile_up() {
         join(&mut coordinator, "a", incarnation);
     }
     assert_eq!(coordinator.take_events().len(), 4096);
-    assert_eq!(coordinator.standing().events_dropped, 904);
+    assert_eq!(coordinator.status().events_dropped, 904);
 }

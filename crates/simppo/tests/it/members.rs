@@ -125,7 +125,7 @@ fn a_turn_ends_with_a_promise_also_where_somebody_leaves() {
 
 #[test]
 fn a_newcomer_starts_as_the_best_of_its_kind() {
-    // Wages below nothing too: whoever has finished no episode yet is not the best.
+    // Wages below nothing too: an agent that has finished no episode yet is not the best.
     for best in [2.0, -1.0] {
         let mut actors = wages(&[best - 1.0, best, best - 3.0]);
         actors.push(Actor { number: 3, kind: TaskType::Io, reward: best + 5.0 });
@@ -139,7 +139,7 @@ fn a_newcomer_starts_as_the_best_of_its_kind() {
             assert!(policy_of(&training, number) == base, "agent {number}, best {best}");
         }
         assert_ne!(policy_of(&training, 0), base);
-        // Nobody of this kind was there.
+        // There was no agent of this kind.
         actors.push(Actor { number: 6, kind: TaskType::Memory, reward: 0.0 });
         training.replace_envs(&maker(&Stage::of(&actors))).unwrap();
         assert_ne!(policy_of(&training, 6), base);
@@ -167,18 +167,18 @@ fn networks_are_shared_as_asked() {
 
 #[test]
 fn the_network_of_a_kind_waits_for_the_next_of_the_kind() {
-    let everybody = |last: u32| {
+    let all_agents = |last: u32| {
         let mut actors = wages(&[1.0; 2]);
         actors.push(Actor { number: last, kind: TaskType::Io, reward: 1.0 });
         Stage::of(&actors)
     };
     let method = Method { parameter_sharing: ParameterSharing::Kind, ..Method::default() };
-    let mut training = team(method, &everybody(2));
+    let mut training = team(method, &all_agents(2));
     training.episode().unwrap();
     let learnt = policy_of(&training, 2);
     training.replace_envs(&maker(&Stage::of(&wages(&[1.0; 2])))).unwrap();
     assert_eq!(training.policies().len(), 2);
-    training.replace_envs(&maker(&everybody(3))).unwrap();
+    training.replace_envs(&maker(&all_agents(3))).unwrap();
     assert!(policy_of(&training, 3) == learnt);
 }
 
@@ -203,7 +203,7 @@ fn a_founder_that_leaves_comes_back_with_what_it_learnt() {
             assert_eq!(present, expect, "{sharing:?}, step {step}");
             assert_eq!(training.policies().len(), 3);
         }
-        assert_eq!(departed, 0, "nobody left for good");
+        assert_eq!(departed, 0, "no agent left for good");
         assert_ne!(policy_of(&training, 1), fresh, "{sharing:?}");
         let finished = training.take_finished();
         let of_deserter = finished.iter().filter(|episode| episode.agent.number() == 1);

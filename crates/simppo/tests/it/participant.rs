@@ -198,7 +198,7 @@ fn leaving_frees_the_seat() {
     let (mut agent, mut line) = (participant(1), Line::new());
     observe(&mut agent, &mut line, ms(0));
     agent.leave(&mut line).unwrap();
-    assert_eq!(line.coordinator.standing().members, 0);
+    assert_eq!(line.coordinator.status().members, 0);
     assert_eq!(line.coordinator.agents().count(), 0);
 }
 

@@ -17,7 +17,7 @@ const ACTIONS: usize = 7;
 pub(crate) struct Stage {
     spec: EnvSpec,
     actors: Vec<Actor>,
-    everybody: Vec<AgentId>,
+    all_agents: Vec<AgentId>,
     /// Who leaves in the middle of every episode.
     pub(crate) deserter: Option<u32>,
     /// What was done, step by step.
@@ -67,7 +67,7 @@ impl Stage {
                 },
             },
             actors: actors.to_vec(),
-            everybody: actors.iter().map(|actor| AgentId::new(actor.number)).collect(),
+            all_agents: actors.iter().map(|actor| AgentId::new(actor.number)).collect(),
             deserter: None,
             seen: Arc::default(),
             seeds: SeedTree::new(0),
@@ -101,14 +101,14 @@ impl MultiAgentEnv for Stage {
     }
 
     fn possible_agents(&self) -> Option<&[AgentId]> {
-        Some(&self.everybody)
+        Some(&self.all_agents)
     }
 
     fn reset(&mut self, seed: Option<u64>) -> Result<()> {
         if let Some(seed) = seed {
             self.seeds = SeedTree::new(seed);
         }
-        self.alive.clone_from(&self.everybody);
+        self.alive.clone_from(&self.all_agents);
         self.show();
         Ok(())
     }

@@ -61,13 +61,13 @@ pub(crate) const MORE_CPU: Action = Action::Discrete(1);
 
 /// Submits an action for the step that comes next.
 pub(crate) fn submit(coordinator: &mut Coordinator, member: &Member) {
-    let step = coordinator.standing().step;
+    let step = coordinator.status().step;
     coordinator.submit(member, step, &MORE_CPU).unwrap();
 }
 
 /// The outcome of the step that was played last.
 pub(crate) fn outcome(coordinator: &mut Coordinator, member: &Member) -> StepOutcome {
-    let step = coordinator.standing().step - 1;
+    let step = coordinator.status().step - 1;
     coordinator.outcome(member, step).unwrap().unwrap()
 }
 

@@ -81,7 +81,7 @@ impl Case {
         };
         let make = || -> Result<Box<dyn MultiAgentEnv>> {
             match make_multi_agent(self.env, plan) {
-                Some(world) => Ok(world),
+                Some(env) => Ok(env),
                 None => Ok(homeostat_env::make_multi_agent(self.env)?),
             }
         };
@@ -138,10 +138,10 @@ fn every_method_learns_and_repeats_itself_on_any_number_of_threads() {
             case.name
         );
         assert!(training.agents().all(|agent| training.stopped(agent).is_none()), "{}", case.name);
-        let worlds = case.method.num_envs;
-        assert_eq!(training.steps(), 20 * worlds as u64);
+        let num_envs = case.method.num_envs;
+        assert_eq!(training.steps(), 20 * num_envs as u64);
         if !case.churns {
-            assert_eq!(finished.len(), 3 * FUNCTIONS * worlds, "{}", case.name);
+            assert_eq!(finished.len(), 3 * FUNCTIONS * num_envs, "{}", case.name);
             assert!(finished.iter().all(|episode| episode.length == STEPS));
         }
     }
@@ -198,9 +198,9 @@ fn settings_out_of_range_are_refused_by_name() {
         let error = case.try_begin().map(drop).unwrap_err().to_string();
         assert_eq!(error, expect);
     };
-    let worlds = "simppo.num_envs must be from 1 to 1024";
-    check(&|case| case.method.num_envs = 0, &format!("{worlds}, got 0"));
-    check(&|case| case.method.num_envs = 1025, &format!("{worlds}, got 1025"));
+    let range = "simppo.num_envs must be from 1 to 1024";
+    check(&|case| case.method.num_envs = 0, &format!("{range}, got 0"));
+    check(&|case| case.method.num_envs = 1025, &format!("{range}, got 1025"));
     check(
         &|case| case.env = "toy/roll-call-v1",
         "simppo.order must be together, since toy/roll-call-v1 does not say how well objectives are \

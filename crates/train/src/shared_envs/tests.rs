@@ -16,7 +16,7 @@ use crate::trainer::Trainer;
 const NUMBERS: usize = 3;
 const TIME_LIMIT: u64 = 10;
 
-/// Everybody is shown a number and paid for repeating it.
+/// Every agent observes a number and is rewarded for repeating it.
 #[derive(Clone)]
 struct Choir {
     spec: EnvSpec,
@@ -186,7 +186,7 @@ fn every_agent_learns_beside_the_others() {
         assert!(round.figures.iter().all(|(_, value)| value.is_finite()), "{round:?}");
     }
     assert!(trainer.is_done());
-    assert!(!time.world.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
+    assert!(!time.env.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Every algorithm masters a control task: five agents with seeds of their own,
-//! each from nothing, judged on worlds they have not met.
+//! each from nothing, judged in environments they have not met.
 
 use std::sync::atomic::AtomicBool;
 

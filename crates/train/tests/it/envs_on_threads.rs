@@ -1,4 +1,4 @@
-//! Lanes of worlds whose steps take long are stepped on the threads that agents leave free.
+//! Copies of environments whose steps take long are stepped on the threads that agents leave free.
 
 use homeostat_lab::{Assignment, Environments, Settings, UserLayers};
 use homeostat_train::Trainer;
@@ -30,7 +30,7 @@ fn trained(agents: u32, threads: usize) -> Vec<u8> {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    // Of three threads with two agents, one waits for lanes and may begin with the other agent.
+    // Of three threads with two agents, one waits for copies and may begin with the other agent.
     for (agents, threads) in [(1, 2), (1, 3), (2, 3), (2, 8)] {
         assert!(
             trained(agents, 1) == trained(agents, threads),

@@ -1,4 +1,4 @@
-//! Agents that learn together in one shared world, with what that world brings: many lanes,
+//! Agents that learn together in one shared environment: several copies of it,
 //! or agents that come and go.
 
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use homeostat_nn::Kernel;
 use homeostat_rl::Sampling;
 use homeostat_train::{AgentRound, EvaluationConfig, Trainer, evaluate};
 
-/// Nobody wants to stop.
+/// Never asks to stop.
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 const FLEET: &str = "run.env=faas/fleet-v3 faas.functions=4 faas.steps=6 run.steps=200 \
@@ -25,7 +25,7 @@ const CHAIN: &str = "run.env=faas/chain-v2 faas.chains=[\"primes>base64,html-gen
 const TEAM: &str = "faas.functions=4 faas.steps=6 run.steps=200 ppo.steps_per_update=10 \
                     ppo.hidden=[8]";
 
-/// A fleet in two lanes, one whose functions come and go, a chain, and a roll call; then teams.
+/// A fleet in two copies, one whose functions come and go, a chain, and a roll call; then teams.
 fn runs() -> Vec<String> {
     let methods = ["s-rl", "il-rl", "cpq-rl", "ma-ppo", "simppo", "simppo+"];
     let teams = methods.map(|method| format!("run.algorithm={method} {TEAM}"));
@@ -94,7 +94,7 @@ fn a_resumed_run_equals_an_unbroken_one() {
         let bytes = unbroken.checkpoint().to_bytes();
         let checkpoint = Checkpoint::from_bytes(&bytes).unwrap();
         let mut resumed = Trainer::restore(&config, &checkpoint).unwrap();
-        assert_eq!(resumed.standing(), unbroken.standing(), "{settings}");
+        assert_eq!(resumed.latest(), unbroken.latest(), "{settings}");
         assert!(resumed.checkpoint().to_bytes() == bytes, "{settings}: the state differs");
         let (expect, got) = (play_on(&mut unbroken), play_on(&mut resumed));
         assert_eq!(expect.0, got.0, "{settings}");
@@ -111,18 +111,18 @@ fn newcomers_learn_from_nothing_and_leavers_keep_their_policy() {
     trainer.round(125);
     let left = trainer.policies();
     let (rounds, _) = trainer.round(125);
-    let standing = trainer.standing();
-    assert!(standing.len() > 20, "{}", standing.len());
-    assert_eq!(trainer.agents(), standing.len());
-    assert!(standing.iter().enumerate().all(|(k, agent)| agent.agent.number() == k as u32));
-    // A life has 5 to 20 steps, and nobody lives twice.
-    assert!(standing.iter().all(|agent| agent.step <= 20 && agent.episodes <= 1));
-    assert_eq!(trainer.steps_of_all(), standing.iter().map(|agent| agent.step).sum::<u64>());
+    let latest = trainer.latest();
+    assert!(latest.len() > 20, "{}", latest.len());
+    assert_eq!(trainer.agents(), latest.len());
+    assert!(latest.iter().enumerate().all(|(k, agent)| agent.agent.number() == k as u32));
+    // A life has 5 to 20 steps, and no agent lives twice.
+    assert!(latest.iter().all(|agent| agent.step <= 20 && agent.episodes <= 1));
+    assert_eq!(trainer.steps_of_all(), latest.iter().map(|agent| agent.step).sum::<u64>());
     // Only those who had a part in a round are in its lines: the two that began are kept.
     let early = |agent: &&AgentRound| (2..10).contains(&agent.agent.number());
     assert_eq!(rounds.iter().filter(early).count(), 0);
     let policies = trainer.policies();
-    assert_eq!(policies.len(), standing.len());
+    assert_eq!(policies.len(), latest.len());
     let policy_of = |policies: &[(homeostat_core::AgentId, homeostat_rl::Policy)], number: u32| {
         let found = policies.iter().find(|(agent, _)| agent.number() == number);
         found.unwrap().1.to_bytes()
@@ -137,14 +137,14 @@ fn a_function_that_returns_with_the_next_episode_learns_on() {
     let config = config(&format!("{FLEET} ppo.num_envs=1 faas.churn=0.3"));
     let mut trainer = Trainer::new(&config).unwrap();
     trainer.round(200);
-    let standing = trainer.standing();
-    assert!(standing.len() > 20, "{}", standing.len());
-    for agent in &standing[..4] {
+    let latest = trainer.latest();
+    assert!(latest.len() > 20, "{}", latest.len());
+    for agent in &latest[..4] {
         // 34 episodes of 6 steps: each begins with the first four.
         assert_eq!(agent.episodes, 33 + u64::from(agent.step % 6 == 0), "{agent:?}");
         assert!(agent.step > 100 && agent.step <= 200, "{agent:?}");
     }
-    assert!(standing[4..].iter().all(|agent| agent.step < 6));
+    assert!(latest[4..].iter().all(|agent| agent.step < 6));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_team_is_paid_by_its_method_and_keeps_books_of_its_own_rewards() {
             assert!((paid - expect).abs() < 1e-9, "{method}: {paid}, expected {expect}");
             assert!(figure(round, "entropy").is_finite());
         }
-        assert!(!time.world.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
+        assert!(!time.env.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
     }
 }
 
@@ -254,13 +254,13 @@ fn newcomers_to_a_team_keep_their_policy_when_they_leave() {
     trainer.round(100);
     let left = trainer.policies();
     trainer.round(100);
-    let standing = trainer.standing();
-    assert!(standing.len() > 20, "{}", standing.len());
-    assert!(standing[..4].iter().all(|agent| agent.episodes >= 33), "{standing:?}");
-    assert!(standing[4..].iter().all(|agent| agent.step < 6));
+    let latest = trainer.latest();
+    assert!(latest.len() > 20, "{}", latest.len());
+    assert!(latest[..4].iter().all(|agent| agent.episodes >= 33), "{latest:?}");
+    assert!(latest[4..].iter().all(|agent| agent.step < 6));
     assert_eq!(trainer.steps_of_all(), 4 * 200);
     let policies = trainer.policies();
-    assert_eq!(policies.len(), standing.len());
+    assert_eq!(policies.len(), latest.len());
     let policy_of = |policies: &[(homeostat_core::AgentId, homeostat_rl::Policy)], number: u32| {
         let found = policies.iter().find(|(agent, _)| agent.number() == number);
         found.unwrap().1.to_bytes()

@@ -49,7 +49,7 @@ impl Line {
     ) -> Result<T, CoordinationError> {
         let mut coordinator = self.coordinator.lock().unwrap();
         let mut cut_at = self.cut_at.lock().unwrap();
-        if coordinator.standing().accepted >= self.cut_after {
+        if coordinator.status().accepted >= self.cut_after {
             let since = cut_at.get_or_insert_with(Instant::now);
             if since.elapsed() < OUTAGE {
                 return Err(CoordinationError::Away { reason: "unplugged".to_owned() });
@@ -169,8 +169,8 @@ fn while_the_coordinator_is_away_the_agent_waits_and_then_goes_on() {
     assert!(*away >= OUTAGE, "{away:?}");
     // The action on its way was lost, and nothing else.
     assert_eq!((*lost, &summary["lost"], &summary["steps"]), (1, &1.into(), &150.into()));
-    let standing = line.coordinator.lock().unwrap().standing();
-    assert_eq!((standing.step, standing.missed), (150, 0), "the platform stood still");
+    let status = line.coordinator.lock().unwrap().status();
+    assert_eq!((status.step, status.missed), (150, 0), "the platform stood still");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_coordinator_is_saved_whole_and_refused_if_damaged() {
     assert!(matches!(CoordinatorDirectory::open(&path), Err(Error::RunLocked { .. })));
     let mut restored = coordinator();
     assert!(directory.restore(&mut restored).unwrap());
-    assert_eq!((restored.agents().count(), restored.standing().step), (1, 1));
+    assert_eq!((restored.agents().count(), restored.status().step), (1, 1));
     assert_eq!(restored.observe(&member).unwrap(), first.observe(&member).unwrap());
     let file = path.join("coordinator.safetensors");
     let mut bytes = std::fs::read(&file).unwrap();

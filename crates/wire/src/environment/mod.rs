@@ -1,8 +1,8 @@
 //! Environments over a network: a learner at one end acts, what it acts in is at the other.
 //!
-//! The contract is that of Section 5.4.2 of the dissertation: `init`, `reset`, `step`. A world
-//! of this project and a workload on Kubernetes are both [`Environments`], and a learner that
-//! talks to one can talk to the other.
+//! The contract is that of Section 5.4.2 of the dissertation: `init`, `reset`, `step`. A
+//! simulated environment of this project and a workload on Kubernetes are both [`Environments`],
+//! and a learner that talks to one can talk to the other.
 
 mod client;
 pub(crate) mod messages;
@@ -15,7 +15,7 @@ use homeostat_env::{Action, Space};
 
 pub use client::EnvironmentClient;
 pub use server::{EnvironmentServer, ServeConfig, serve_environments};
-pub use simulated::{MakeWorld, SimulatedWorlds};
+pub use simulated::{MakeEnvironment, SimulatedEnvironments};
 
 /// What learners can act in.
 #[tonic::async_trait]
@@ -24,7 +24,7 @@ pub trait Environments: Send + Sync + 'static {
     async fn init(&self, environment: &str) -> Result<Opening, EnvironmentError>;
 
     /// Begins an episode and returns its first state. A seed restarts the randomness of a
-    /// simulated world.
+    /// simulated environment.
     async fn reset(&self, session: &str, seed: Option<u64>) -> Result<Vec<f32>, EnvironmentError>;
 
     /// Acts, and returns once the action has had its effect.
@@ -86,7 +86,7 @@ pub enum EnvironmentError {
     /// Too many sessions.
     #[error("{0}")]
     Full(String),
-    /// Nobody who may act.
+    /// The caller may not act.
     #[error("{0}")]
     Denied(String),
 }

@@ -18,7 +18,7 @@ use crate::{Error, Result, Token};
 
 /// A learner may think for this long between two calls.
 const MAX_IDLE: Duration = Duration::from_secs(600);
-/// A step of a simulated world takes milliseconds; the slowest are given this.
+/// A step of a simulated environment takes milliseconds; the slowest are given this.
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How environments are served on connections that somebody else accepts.

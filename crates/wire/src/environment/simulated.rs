@@ -1,4 +1,4 @@
-//! Simulated worlds as environments: every session has a world of its own.
+//! Simulated environments: every session has one of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,16 @@ use homeostat_env::{Action, Env, EnvSpec, Field};
 
 use super::{EnvironmentError, Environments, Opening, Stepped};
 
-/// Makes a world of an id.
-pub type MakeWorld =
+/// Makes the environment with an id.
+pub type MakeEnvironment =
     dyn Fn(&str) -> Result<Box<dyn Env>, homeostat_env::Error> + Send + Sync + 'static;
 
-/// A session that nobody has used for this long gives way when room is needed.
+/// A session that was not used for this long gives way when room is needed.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// Simulated worlds, one for every session.
-pub struct SimulatedWorlds {
-    make: Box<MakeWorld>,
+/// Simulated environments, one for every session.
+pub struct SimulatedEnvironments {
+    make: Box<MakeEnvironment>,
     most_sessions: usize,
     sessions: Mutex<Sessions>,
 }
@@ -29,13 +29,13 @@ struct Sessions {
 }
 
 struct Session {
-    world: Arc<Mutex<Box<dyn Env>>>,
+    env: Arc<Mutex<Box<dyn Env>>>,
     used: Instant,
 }
 
-impl SimulatedWorlds {
-    /// Worlds that `make` makes, at most so many at once.
-    pub fn new(make: Box<MakeWorld>, most_sessions: usize) -> Self {
+impl SimulatedEnvironments {
+    /// Environments that `make` makes, at most `most_sessions` at once.
+    pub fn new(make: Box<MakeEnvironment>, most_sessions: usize) -> Self {
         Self { make, most_sessions, sessions: Mutex::default() }
     }
 
@@ -48,22 +48,22 @@ impl SimulatedWorlds {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn world(&self, session: &str) -> Result<Arc<Mutex<Box<dyn Env>>>, EnvironmentError> {
+    fn env(&self, session: &str) -> Result<Arc<Mutex<Box<dyn Env>>>, EnvironmentError> {
         let mut sessions = self.locked();
         let found = sessions.open.get_mut(session).ok_or_else(|| {
             EnvironmentError::NotFound("the session is over or never was: call Init".to_owned())
         })?;
         found.used = Instant::now();
-        Ok(Arc::clone(&found.world))
+        Ok(Arc::clone(&found.env))
     }
 }
 
 #[tonic::async_trait]
-impl Environments for SimulatedWorlds {
+impl Environments for SimulatedEnvironments {
     async fn init(&self, environment: &str) -> Result<Opening, EnvironmentError> {
-        let world = (self.make)(environment)
+        let env = (self.make)(environment)
             .map_err(|error| EnvironmentError::NotFound(error.to_string()))?;
-        let spec = world.spec().clone();
+        let spec = env.spec().clone();
         let mut sessions = self.locked();
         if sessions.open.len() >= self.most_sessions {
             sessions.open.retain(|_, session| session.used.elapsed() < IDLE);
@@ -74,25 +74,25 @@ impl Environments for SimulatedWorlds {
         }
         sessions.opened += 1;
         let session = sessions.opened.to_string();
-        let kept = Session { world: Arc::new(Mutex::new(world)), used: Instant::now() };
+        let kept = Session { env: Arc::new(Mutex::new(env)), used: Instant::now() };
         sessions.open.insert(session.clone(), kept);
         Ok(opening(session, &spec))
     }
 
     async fn reset(&self, session: &str, seed: Option<u64>) -> Result<Vec<f32>, EnvironmentError> {
-        let world = self.world(session)?;
+        let env = self.env(session)?;
         played(move || {
-            let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
-            world.reset(seed).map(<[f32]>::to_vec).map_err(refused)
+            let mut env = env.lock().unwrap_or_else(PoisonError::into_inner);
+            env.reset(seed).map(<[f32]>::to_vec).map_err(refused)
         })
         .await
     }
 
     async fn step(&self, session: &str, action: Action) -> Result<Stepped, EnvironmentError> {
-        let world = self.world(session)?;
+        let env = self.env(session)?;
         played(move || {
-            let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
-            let step = world.step(&action).map_err(refused)?;
+            let mut env = env.lock().unwrap_or_else(PoisonError::into_inner);
+            let step = env.step(&action).map_err(refused)?;
             Ok(Stepped {
                 state: step.obs.to_vec(),
                 reward: step.reward,
@@ -105,11 +105,11 @@ impl Environments for SimulatedWorlds {
     }
 }
 
-/// Worlds compute: that is not for the threads that listen.
+/// Environments compute: that is not for the threads that listen.
 async fn played<T: Send + 'static>(
     play: impl FnOnce() -> Result<T, EnvironmentError> + Send + 'static,
 ) -> Result<T, EnvironmentError> {
-    let failed = |_| EnvironmentError::Away("the world has failed: call Init".to_owned());
+    let failed = |_| EnvironmentError::Away("the environment has failed: call Init".to_owned());
     tokio::task::spawn_blocking(play).await.map_err(failed)?
 }
 

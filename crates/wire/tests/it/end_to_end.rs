@@ -87,12 +87,12 @@ fn the_network_changes_no_bit_of_what_is_said() {
     let remote = conversation(&mut client(&server));
     let mut at_hand = AtHand { coordinator: coordinator(), now: Duration::ZERO };
     assert_eq!(remote, conversation(&mut at_hand));
-    let strip = |mut standing: homeostat_simppo::Standing| {
-        standing.clock_jumps = 0;
-        standing
+    let strip = |mut status: homeostat_simppo::CoordinatorStatus| {
+        status.clock_jumps = 0;
+        status
     };
-    let local = strip(at_hand.coordinator.standing());
-    assert_eq!(server.with(|remote| strip(remote.standing())), local);
+    let local = strip(at_hand.coordinator.status());
+    assert_eq!(server.with(|remote| strip(remote.status())), local);
     assert_eq!((local.accepted, local.missed), (8, 8));
 }
 
@@ -118,8 +118,8 @@ fn a_step_is_answered_to_all_when_the_last_agent_has_acted() {
         assert_eq!(a.team_reward, b.team_reward);
         assert!((a.team_reward - (a.reward + b.reward) / 2.0).abs() < 1e-12);
     }
-    let standing = server.with(|coordinator| coordinator.standing());
-    assert_eq!((standing.step, standing.accepted, standing.missed), (20, 40, 0));
+    let status = server.with(|coordinator| coordinator.status());
+    assert_eq!((status.step, status.accepted, status.missed), (20, 40, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Simulated worlds at the other end of a network: the same steps, and clear refusals.
+//! Simulated environments at the other end of a network: the same steps, and clear refusals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use homeostat_env::{Action, make};
 use homeostat_wire::{
     ClientConfig, EnvironmentClient, EnvironmentError, EnvironmentServer, ServerConfig,
-    SimulatedWorlds,
+    SimulatedEnvironments,
 };
 
 use crate::setup::{server_config, token};
 
 fn serve(config: &ServerConfig, most_sessions: usize) -> EnvironmentServer {
-    let worlds = SimulatedWorlds::new(Box::new(make), most_sessions);
-    EnvironmentServer::start(Arc::new(worlds), config).unwrap()
+    let envs = SimulatedEnvironments::new(Box::new(make), most_sessions);
+    EnvironmentServer::start(Arc::new(envs), config).unwrap()
 }
 
 fn client_config(server: &EnvironmentServer) -> ClientConfig {

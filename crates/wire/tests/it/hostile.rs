@@ -44,7 +44,7 @@ fn garbage_on_the_port_disturbs_nobody() {
         let outcome = agent.act(&member, step as u64, &Action::Discrete(0)).unwrap();
         assert_eq!(outcome.members, 1);
     }
-    assert_eq!(server.with(|coordinator| coordinator.standing().accepted), 7);
+    assert_eq!(server.with(|coordinator| coordinator.status().accepted), 7);
 }
 
 #[test]

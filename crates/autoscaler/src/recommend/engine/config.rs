@@ -1,7 +1,7 @@
 //! The settings of the policies that an engine runs.
 
 use homeostat_core::{Bytes, Millicores, SimDuration};
-use homeostat_decide::{HpaMetric, JointConfig, ObjectiveKind, Vpa, VpaConfig};
+use homeostat_decide::{HpaMetric, JointConfig, SloKind, Vpa, VpaConfig};
 
 use crate::api::{Goal, Plan};
 
@@ -35,18 +35,18 @@ pub(super) fn hpa_metrics(plan: &Plan) -> Vec<HpaMetric> {
 /// The settings of the default recommender. It keeps a target of CPU utilisation that the plan
 /// sets; without one, it learns the target from the SLO.
 pub(super) fn joint(plan: &Plan, metrics: &[HpaMetric]) -> JointConfig {
-    let fixed_fill = metrics.iter().find_map(|metric| match metric {
+    let fixed_target_utilization = metrics.iter().find_map(|metric| match metric {
         HpaMetric::CpuUtilization { target_percent } => Some(*target_percent),
         _ => None,
     });
     let is_cpu = |metric: &&HpaMetric| matches!(metric, HpaMetric::CpuUtilization { .. });
     let default = JointConfig::default();
     JointConfig {
-        fixed_fill,
-        objective: match plan.goal {
-            None => ObjectiveKind::None,
-            Some(Goal::Latency { .. }) => ObjectiveKind::Latency,
-            Some(Goal::Throughput { .. }) => ObjectiveKind::Throughput,
+        fixed_target_utilization,
+        slo: match plan.goal {
+            None => SloKind::None,
+            Some(Goal::Latency { .. }) => SloKind::Latency,
+            Some(Goal::Throughput { .. }) => SloKind::Throughput,
         },
         metrics: metrics.iter().filter(|metric| !is_cpu(metric)).copied().collect(),
         min_replicas: plan.replicas.low(),

@@ -366,7 +366,7 @@ fn the_limits_of_changes_in_the_spec_hold() {
     let guards = |decision: &Decision| -> Vec<GuardReason> {
         let reasons = decision.reasons().iter();
         let guards = reasons.filter_map(|reason| match reason {
-            Reason::Guard(reason) => Some(reason.clone()),
+            Reason::Guard(reason) => Some(*reason),
             _ => None,
         });
         guards.collect()

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use homeostat_simppo::{Coordinator, CoordinatorConfig, CoordinatorEvent, Standing};
+use homeostat_simppo::{Coordinator, CoordinatorConfig, CoordinatorEvent, CoordinatorStatus};
 use homeostat_train::team::CoordinatorDirectory;
 use homeostat_wire::{CoordinatorServer, ServerConfig, TransportCounts};
 use serde_json::{Value, json};
@@ -117,13 +117,13 @@ pub(crate) fn run(arguments: &CoordinatorArguments) -> anyhow::Result<Ending> {
         }
         None => false,
     };
-    let known = coordinator.standing();
+    let known = coordinator.status();
     let pair = arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref());
     let server_config = server_config(arguments.listen, pair, arguments.token_file.as_deref())?;
     let server = CoordinatorServer::start(coordinator, &server_config)?;
     announce(&log, &server, &server_config);
     if is_restored {
-        let Standing { step, members, silent, .. } = known;
+        let CoordinatorStatus { step, members, silent, .. } = known;
         let fields = json!({ "step": step, "members": members, "silent": silent });
         let text = format!(
             "going on from step {step}: {members} members as of the last checkpoint, {silent} silent"
@@ -185,7 +185,7 @@ impl Book<'_> {
             self.tell(event);
         }
         let Some(directory) = self.directory else { return Ok(()) };
-        let heard = self.server.with(|coordinator| messages(&coordinator.standing()));
+        let heard = self.server.with(|coordinator| messages(&coordinator.status()));
         let is_due = match self.saved {
             Some((when, then)) => when.elapsed() >= every && heard != then,
             None => true,
@@ -200,7 +200,7 @@ impl Book<'_> {
     }
 
     fn tell(&self, event: &CoordinatorEvent) {
-        let members = self.server.with(|coordinator| coordinator.standing().members);
+        let members = self.server.with(|coordinator| coordinator.status().members);
         let agent = |name: &homeostat_simppo::AgentName| json!({ "agent": name.as_str() });
         match event {
             CoordinatorEvent::Joined { name, session, is_rejoin } => {
@@ -243,55 +243,53 @@ impl Book<'_> {
     }
 
     fn report(&self, event: &str) {
-        let (standing, transport) = (
-            self.server.with(|coordinator| coordinator.standing()),
-            self.server.transport_counts(),
-        );
-        self.log.tell(event, figures(&standing, &transport), &describe(&standing, &transport));
+        let (status, transport) =
+            (self.server.with(|coordinator| coordinator.status()), self.server.transport_counts());
+        self.log.tell(event, figures(&status, &transport), &describe(&status, &transport));
     }
 }
 
 /// A number that grows with every message.
-fn messages(standing: &Standing) -> u64 {
-    standing.accepted + standing.missed + standing.refusals.total()
+fn messages(status: &CoordinatorStatus) -> u64 {
+    status.accepted + status.missed + status.refusals.total()
 }
 
-fn figures(standing: &Standing, transport: &TransportCounts) -> Value {
+fn figures(status: &CoordinatorStatus, transport: &TransportCounts) -> Value {
     json!({
-        "step": standing.step,
-        "seats": standing.seats,
-        "members": standing.members,
-        "waiting": standing.waiting,
-        "silent": standing.silent,
-        "heard": standing.heard,
-        "team_reward": standing.team_reward,
-        "accepted": standing.accepted,
-        "missed": standing.missed,
-        "refused": counts(&standing.refusals),
+        "step": status.step,
+        "seats": status.seats,
+        "members": status.members,
+        "waiting": status.waiting,
+        "silent": status.silent,
+        "heard": status.heard,
+        "team_reward": status.team_reward,
+        "accepted": status.accepted,
+        "missed": status.missed,
+        "refused": counts(&status.refusals),
         "unauthenticated": transport.unauthenticated,
         "undecodable": transport.undecodable,
         "too_large": transport.too_large,
         "shed": transport.shed,
-        "clock_jumps": standing.clock_jumps,
-        "events_dropped": standing.events_dropped,
+        "clock_jumps": status.clock_jumps,
+        "events_dropped": status.events_dropped,
     })
 }
 
-fn describe(standing: &Standing, transport: &TransportCounts) -> String {
-    let reward = standing.team_reward.map_or("-".to_owned(), |reward| format!("{reward:.3}"));
+fn describe(status: &CoordinatorStatus, transport: &TransportCounts) -> String {
+    let reward = status.team_reward.map_or("-".to_owned(), |reward| format!("{reward:.3}"));
     let mut text = format!(
         "step {}: {} of {} seats act, reward {reward}; {} silent, {} waiting; {} actions, {} missed",
-        standing.step,
-        standing.members,
-        standing.seats,
-        standing.silent,
-        standing.waiting,
-        standing.accepted,
-        standing.missed,
+        status.step,
+        status.members,
+        status.seats,
+        status.silent,
+        status.waiting,
+        status.accepted,
+        status.missed,
     );
     let turned_away =
         transport.unauthenticated + transport.undecodable + transport.too_large + transport.shed;
-    for (count, what) in [(standing.refusals.total(), "refused"), (turned_away, "turned away")] {
+    for (count, what) in [(status.refusals.total(), "refused"), (turned_away, "turned away")] {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use homeostat_lab::EnvFactory;
-use homeostat_wire::{EnvironmentServer, SimulatedWorlds};
+use homeostat_wire::{EnvironmentServer, SimulatedEnvironments};
 
 use super::server_config;
 use crate::Ending;
@@ -16,10 +16,10 @@ use crate::options::environments;
 use crate::output::print;
 use crate::progress::interruption;
 
-/// Serve worlds to learners in any language, over gRPC.
+/// Serve simulated environments to learners in any language, over gRPC.
 ///
-/// A learner calls Init with the id of a world, Reset, and Step again and again. Every session
-/// has a world of its own. The operator speaks the same contract for workloads on Kubernetes
+/// A learner calls Init with the id of an environment, Reset, and Step again and again. Every session
+/// has an environment of its own. The operator speaks the same contract for workloads on Kubernetes
 /// (`homeostat operator run --listen-learners`), so that a learner need not know which of them
 /// it acts in. The messages are in crates/wire/proto/environment.proto.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> anyhow::Result<Ending> {
     // One factory for all sessions: what takes long is prepared once for each simulator.
     let factory = EnvFactory::with_defaults(&environments())?;
     let make = move |id: &str| factory.make(id, 0);
-    let environments = SimulatedWorlds::new(Box::new(make), arguments.max_sessions);
+    let environments = SimulatedEnvironments::new(Box::new(make), arguments.max_sessions);
     let server = EnvironmentServer::start(Arc::new(environments), &config)?;
     let scheme = if config.identity.is_some() { "https" } else { "http" };
     print(&format!("listening on {scheme}://{}\n", server.address()));

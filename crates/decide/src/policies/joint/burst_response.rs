@@ -1,8 +1,8 @@
-//! The jump at the moment when an objective breaks.
+//! Replicas that are added at once when a latency SLO becomes violated.
 //!
 //! Use is the slower of the two figures: it is a mean over a window that was measured a moment
 //! ago, and where limits equal requests it ends at 100 %, however many requests wait. Latency
-//! shows a burst at once. So while an objective that was kept breaks, and for as long as it gets
+//! shows a burst at once. So while an SLO that was met becomes violated, and for as long as it gets
 //! worse, latency asks for more replicas; use, which sees the burst later, may ask for more.
 //! Counted from the replicas that made that latency, and only while it gets worse: latency over
 //! some minutes stays bad long after enough was done.
@@ -11,7 +11,7 @@ use homeostat_core::{Fraction, Persist, Result as CoreResult, Snapshot};
 
 use crate::{Error, Observation, Reason, Result};
 
-/// Settings of the jump.
+/// Settings of the burst response.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BurstResponseConfig {
     /// Replicas are multiplied by as much as latency exceeds its threshold, and at most by this.
@@ -30,25 +30,25 @@ impl Default for BurstResponseConfig {
 impl BurstResponseConfig {
     pub(super) fn validate(&self) -> Result<()> {
         if !(self.most >= 1.0 && self.most.is_finite()) {
-            return Err(Error::setting("most of a relief", "a number from 1 up", self.most));
+            return Err(Error::setting("burst_response.most", "a number from 1 up", self.most));
         }
         Ok(())
     }
 }
 
-/// How the objective stands.
+/// Whether the SLO is met, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum BurstResponse {
     /// The SLO was violated from the beginning: since when, and with how many replicas, is unknown.
     #[default]
     Unknown,
-    /// It is kept.
-    Kept {
+    /// It is met.
+    Met {
         /// Replicas that serve.
         serving: u32,
     },
-    /// It broke.
-    Broken {
+    /// It is violated.
+    Violated {
         /// Replicas that served when it did.
         serving: u32,
         /// Latency at its worst that was answered, as a part of the threshold.
@@ -59,7 +59,7 @@ pub(super) enum BurstResponse {
 }
 
 impl BurstResponse {
-    /// Replicas that a break asks for, and why. Latency is given as a part of the threshold,
+    /// Replicas that a violation asks for, and why. Latency is given as a part of the threshold,
     /// use as a part of how full replicas may be.
     pub(super) fn observe(
         &mut self,
@@ -71,13 +71,13 @@ impl BurstResponse {
         let current = obs.allocation.replicas;
         let (serving, worst, owed) = match *self {
             _ if part <= 1.0 => {
-                *self = Self::Kept { serving: obs.serving() };
+                *self = Self::Met { serving: obs.serving() };
                 return None;
             }
             Self::Unknown => return None,
-            // Those that came since the last look have not been too slow.
-            Self::Kept { serving } => (serving.min(obs.serving()), 0.0, 0),
-            Self::Broken { serving, worst, owed } => (serving, worst, owed),
+            // Replicas that came since the last observation have not been too slow.
+            Self::Met { serving } => (serving.min(obs.serving()), 0.0, 0),
+            Self::Violated { serving, worst, owed } => (serving, worst, owed),
         };
         let mut asked = if owed > current { owed } else { 0 };
         let mut worst = worst;
@@ -86,7 +86,7 @@ impl BurstResponse {
             asked = asked.max((f64::from(serving) * part.min(config.most)).ceil() as u32);
             worst = part;
         }
-        *self = Self::Broken { serving, worst, owed: asked };
+        *self = Self::Violated { serving, worst, owed: asked };
         (asked > current).then_some((asked, Reason::BurstResponse { replicas: asked }))
     }
 }
@@ -95,8 +95,8 @@ impl Persist for BurstResponse {
     fn save(&self, name: &str, out: &mut Snapshot) {
         let state = match *self {
             Self::Unknown => vec![],
-            Self::Kept { serving } => vec![f64::from(serving)],
-            Self::Broken { serving, worst, owed } => {
+            Self::Met { serving } => vec![f64::from(serving)],
+            Self::Violated { serving, worst, owed } => {
                 vec![f64::from(serving), worst, f64::from(owed)]
             }
         };
@@ -106,9 +106,9 @@ impl Persist for BurstResponse {
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         *self = match *from.any_f64s(&format!("{name}/state"))? {
             [serving, worst, owed] => {
-                Self::Broken { serving: serving as u32, worst, owed: owed as u32 }
+                Self::Violated { serving: serving as u32, worst, owed: owed as u32 }
             }
-            [serving] => Self::Kept { serving: serving as u32 },
+            [serving] => Self::Met { serving: serving as u32 },
             _ => Self::Unknown,
         };
         Ok(())

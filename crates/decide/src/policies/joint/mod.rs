@@ -7,10 +7,10 @@
 //! replicas it shrinks with the history of use, at the most it grows (`size`). Memory follows its
 //! own history; more replicas do not make each need less of it.
 //!
-//! How full replicas may be is learnt from the objective instead of guessed (`fill`): the
-//! level is cut when replicas that are no fuller are slow, and rises slowly while those that
-//! are as full are fast. While the objective breaks and gets worse, the number follows latency
-//! up to double (`relief`), since use would tell too late. What is too slow is not made smaller.
+//! The utilisation target is learned from the SLO (`target_utilization`): it falls when replicas at
+//! or below it are slow, and rises slowly while replicas at it are fast. While the SLO is violated
+//! and latency rises further, the number follows latency, up to double (`burst_response`), since
+//! utilisation would show the burst too late. Nothing is scaled down while the SLO is violated.
 
 mod burst_response;
 mod policy;
@@ -19,5 +19,5 @@ mod step_down;
 mod target_utilization;
 
 pub use burst_response::BurstResponseConfig;
-pub use policy::{Joint, JointConfig, ObjectiveKind};
+pub use policy::{Joint, JointConfig, SloKind};
 pub use target_utilization::TargetUtilizationConfig;

@@ -14,26 +14,27 @@ pub(super) struct SizeInputs<'a> {
     /// CPU that one replica used, by its history; none without one.
     pub(super) use_of_one: Option<&'a Range>,
     /// How full replicas may be.
-    pub(super) fill: f64,
+    pub(super) target_utilization: f64,
     /// Bounds of the number of replicas.
     pub(super) replicas: &'a Bounds<u32>,
-    /// Whether the objective is broken.
-    pub(super) is_broken: bool,
-    /// Whether there is an objective.
-    pub(super) has_objective: bool,
+    /// Whether the SLO is violated.
+    pub(super) is_violated: bool,
+    /// Whether there is an SLO.
+    pub(super) has_slo: bool,
 }
 
 /// The size in cores, and why it changes or stays; nothing is said of what is not known.
 pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
-    let SizeInputs { obs, use_of_one, fill, replicas, is_broken, has_objective } = *inputs;
+    let SizeInputs { obs, use_of_one, target_utilization, replicas, is_violated, has_slo } =
+        *inputs;
     let size = obs.allocation.cpu.cores();
     let current = obs.allocation.replicas;
     let Some(range) = use_of_one else { return (size, None) };
     // A history of hours does not know of a peak that has just begun.
     let used = obs.mean_cpu_cores().unwrap_or(0.0);
     // At this size a replica would be as full as it may be.
-    let fitting = range.target.max(used) / fill;
-    let surely_fitting = range.upper.max(used) / fill;
+    let fitting = range.target.max(used) / target_utilization;
+    let surely_fitting = range.upper.max(used) / target_utilization;
     let amount = |cores: f64| Amount::cpu(Millicores::new((cores * 1e3).round() as u64));
     let change =
         || (fitting, Some(Reason::SizedAtLimit { replicas: current, size: amount(fitting) }));
@@ -41,10 +42,10 @@ pub(super) fn choose(inputs: &SizeInputs<'_>) -> (f64, Option<Reason>) {
         return (fitting, Some(Reason::FirstSize { size: amount(fitting) }));
     }
     if current >= replicas.high() && fitting > size {
-        // An objective that is kept needs no larger replicas, however full they are.
-        return if is_broken || !has_objective { change() } else { (size, None) };
+        // An SLO that is met needs no larger replicas, however full they are.
+        return if is_violated || !has_slo { change() } else { (size, None) };
     }
-    if current <= replicas.low() && !is_broken && fitting < size {
+    if current <= replicas.low() && !is_violated && fitting < size {
         if surely_fitting < size {
             return change();
         }

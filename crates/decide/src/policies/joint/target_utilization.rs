@@ -1,4 +1,4 @@
-//! How full replicas may be: the target of use that the objective allows.
+//! The utilisation target: how full replicas may be, learned from the SLO.
 
 use homeostat_core::{
     Fraction, Persist, Result as CoreResult, SimDuration, SimTime, Slo, Snapshot,
@@ -13,13 +13,13 @@ use crate::{Error, Observation, Result};
 /// not raise it, and a burst that scaling followed too late does not lower it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetUtilizationConfig {
-    /// Use of CPU, as a part of the request, to begin with. Also the level without an objective.
+    /// Use of CPU, as a part of the request, to begin with. Also the level without an SLO.
     pub start: Fraction,
     /// Lowest level.
     pub least: Fraction,
     /// Highest level.
     pub most: Fraction,
-    /// Latency above this part of the objective's threshold is too near to it.
+    /// Latency above this part of the SLO's threshold is too near to it.
     pub near: Fraction,
     /// Latency below this part of the threshold leaves room.
     pub comfortable: Fraction,
@@ -33,8 +33,8 @@ pub struct TargetUtilizationConfig {
     pub settle: SimDuration,
     /// Time in which the level rises by a hundredth.
     pub rise: SimDuration,
-    /// The same above a level that was proven to be too high, by a step down that broke the
-    /// objective, or by two cuts of the same level: it may be so no longer, but every trial makes
+    /// The same above a level that was proven to be too high, by a step down that violated
+    /// the SLO, or by two cuts of the same level: it may be so no longer, but every trial makes
     /// requests slow.
     pub rise_again: SimDuration,
 }
@@ -62,7 +62,7 @@ impl TargetUtilizationConfig {
         if !(Fraction::ZERO < least && least <= start && start <= most && most <= Fraction::ONE) {
             let value = format!("{least}, {start}, {most}");
             let need = "least, start, most in rising order above 0% up to 100%";
-            return Err(Error::setting("fill levels", need, value));
+            return Err(Error::setting("target_utilization", need, value));
         }
         if comfortable > near {
             let value = format!("{comfortable} and {near}");
@@ -93,7 +93,7 @@ const SAME_LEVEL: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TargetUtilization {
     level: f64,
-    /// The objective that it was learnt from.
+    /// The SLO that it was learnt from.
     slo: Option<Slo>,
     /// What is above this has been proven to be too high; one if nothing has.
     proven: f64,
@@ -108,7 +108,7 @@ pub(super) struct TargetUtilization {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Strain {
     since: SimTime,
-    /// The last look at it.
+    /// The last observation of it.
     seen: SimTime,
     /// The least latency since then, as a part of the threshold: what goes up and down does not
     /// get better.
@@ -122,7 +122,6 @@ impl TargetUtilization {
         Self { level, slo: None, proven: 1.0, cut: None, looked: None, strain: None, step_down }
     }
 
-    /// The level.
     pub(super) fn level(&self) -> f64 {
         self.level
     }
@@ -143,7 +142,7 @@ impl TargetUtilization {
 
     /// Whether replicas are fuller than the level allows: just then the number, which is computed
     /// with whole percent, rounded down, asks for more of them. Between the two nothing would be
-    /// done about an objective that is broken.
+    /// done about an SLO that is violated.
     fn is_exceeded(&self, used: f64, tolerance: f64) -> bool {
         (used * 100.0 + 1e-9).floor() > f64::from(self.percent()) * (1.0 + tolerance) + 1e-9
     }
@@ -158,16 +157,16 @@ impl TargetUtilization {
         used: f64,
     ) {
         if self.slo.replace(obs.slo).is_some_and(|slo| slo != obs.slo) {
-            // What was learnt of another objective says nothing of this one.
+            // What was learnt of another SLO says nothing of this one.
             *self = Self { slo: Some(obs.slo), ..Self::new(config) };
         }
         let (now, tolerance) = (obs.now, config.tolerance.ratio());
-        let broke_at = self.step_down.observe(obs, part, used);
-        if let Some(used) = broke_at.filter(|used| !self.is_exceeded(*used, tolerance)) {
+        let violated_at = self.step_down.observe(obs, part, used);
+        if let Some(used) = violated_at.filter(|used| !self.is_exceeded(*used, tolerance)) {
             self.cut(config, self.level.min(used), true);
             self.strain = None;
         }
-        // Some looks come between two, and some late: neither proves more than its time.
+        // Observations come early or late: none proves more than its time.
         let last = self.looked.replace(now);
         let passed = last.map_or(obs.window, |last| now.saturating_since(last).min(obs.window));
         if part <= config.near.ratio() || self.is_exceeded(used, tolerance) {

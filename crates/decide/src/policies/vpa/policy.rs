@@ -76,7 +76,7 @@ impl Default for VpaConfig {
 }
 
 impl VpaConfig {
-    /// Kubernetes' defaults on a clock that runs `factor` times as fast, for worlds that last
+    /// Kubernetes' defaults on a clock that runs `factor` times as fast, for simulations that last
     /// minutes: at 1440 a day of history is a minute. The half-life, the memory windows, the
     /// lifetime, and the history and samples of full confidence are divided; percentiles,
     /// margins and minima stay.

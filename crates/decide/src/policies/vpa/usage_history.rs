@@ -149,7 +149,7 @@ impl Persist for UsageHistory {
         out.put_u64(&format!("{name}/samples"), [self.samples]);
         let words = self.replicas.iter().flat_map(|(key, peaks)| {
             let [started, ordinal] = key.words();
-            // A window never ends at the start of the world, so zero can mean none.
+            // A window never ends at time zero, so zero can mean none.
             let end = peaks.window_end.map_or(0, SimTime::nanos);
             [started, ordinal, end, peaks.peak.bytes(), peaks.oom_peak.bytes()]
         });

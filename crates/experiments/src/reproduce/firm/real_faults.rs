@@ -56,7 +56,7 @@ const NOTES: [&str; 4] = [
     "How signals are used was designed while looking at scores of these very cases. For Train-Ticket this matters \
      most: no other system has spans, so nothing else could choose its design. The first one that was tried took the \
      strongest of spans and metrics, each by the largest sample: top 1 was 0.07. Some sixty variants were then scored; the second table has the main \
-     ones; the row that is used was picked with these figures in view. Expect less on a system that nobody looked at.",
+     ones; the row that is used was picked with these figures in view. Expect less on a system that was not used in development.",
     "A culprit that is as suspicious as others counts as the last of them. resource is the share of \
      faults of a resource where the first component is the culprit and its resource is right. \
      Milliseconds depend on the machine and include the profile of a fault's spans, not reading files.",

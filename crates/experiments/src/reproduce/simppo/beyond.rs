@@ -107,7 +107,7 @@ fn chains(bench: &Bench<'_>) -> Result<Table> {
     let cores_per_node = 8.0 * base.demand_cores / (2.0 * LOAD);
     let plan = FaasConfig { cores_per_node, ..base }.build()?;
     let mut table = Table::new(
-        "two chains of four functions with end-to-end objectives, 76 % load",
+        "two chains of four functions with end-to-end SLOs, 76 % load",
         &["policy", "chains' SLO violations %", "container-s"],
     );
     let episodes = bench.choose(80, 500);

@@ -7,7 +7,7 @@ use crate::pods::Seen;
 
 /// Length of the windows that recovery is judged by.
 const WINDOW_S: f64 = 5.0;
-/// The objective has to be kept for this many windows.
+/// The SLO has to be kept for this many windows.
 const KEPT_WINDOWS: usize = 3;
 /// Largest delay of the load generator; figures of a run with more are not valid.
 const MAX_SEND_DELAY_S: f64 = 0.020;
@@ -23,7 +23,7 @@ pub(crate) struct Figures {
     /// Integral over time of the CPU requests of all pods that have a node and have not finished.
     pub(crate) requested_core_s: f64,
     /// The longest time, in windows of five seconds from the first one after the load's change
-    /// whose 99th percentile is outside of the objective, until it was inside for 15 s; until
+    /// whose 99th percentile is outside of the SLO, until it was inside for 15 s; until
     /// the end if it never was. Zero if it always was.
     pub(crate) recover_s: f64,
     /// Pods ended by eviction, resize or restart.
@@ -122,7 +122,7 @@ fn recovery(span: Span, answered: &[&Answered]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pods::Moment;
+    use crate::pods::PodSample;
 
     const SPAN: Span = Span { from_s: 10.0, until_s: 70.0, change_s: 20.0, threshold_s: 0.25 };
 
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn only_what_is_inside_the_span_counts() {
-        let moment = |at_s: f64, cores: f64| Moment { at_s, pods: 1, ready: 1, cores };
+        let moment = |at_s: f64, cores: f64| PodSample { at_s, pods: 1, ready: 1, cores };
         let mut seen = Seen {
             moments: vec![moment(0.0, 1.0), moment(40.0, 2.0), moment(80.0, 2.0)],
             ..Seen::default()

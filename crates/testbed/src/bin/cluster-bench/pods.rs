@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// One moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Moment {
+pub(crate) struct PodSample {
     /// In seconds since the run began.
     pub(crate) at_s: f64,
     /// Pods that have a node and have not finished.
@@ -32,7 +32,7 @@ pub(crate) struct Moment {
 /// What was seen of the pods.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<PodSample>,
     /// When pods began to end, in seconds since the run began.
     pub(crate) endings: BTreeMap<String, f64>,
     /// When how many pods were taken away by scaling in.
@@ -107,8 +107,8 @@ async fn follow(
     }
 }
 
-fn moment(pods: &BTreeMap<String, Pod>, at_s: f64) -> Moment {
-    let mut moment = Moment { at_s, pods: 0, ready: 0, cores: 0.0 };
+fn moment(pods: &BTreeMap<String, Pod>, at_s: f64) -> PodSample {
+    let mut moment = PodSample { at_s, pods: 0, ready: 0, cores: 0.0 };
     for pod in pods.values().filter(|pod| holds_a_place(pod)) {
         moment.pods += 1;
         moment.ready += u32::from(is_ready(pod));

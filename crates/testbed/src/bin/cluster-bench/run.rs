@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::arm::{Arm, Operator, install};
 use crate::calibrate::Size;
 use crate::figures::{Figures, Span};
-use crate::pods::{Moment, Watching, is_ready};
+use crate::pods::{PodSample, Watching, is_ready};
 use crate::settings::{Arguments, LoadName, Settings};
 
 /// Name of the workload.
@@ -64,7 +64,7 @@ pub(crate) struct RunResult {
     pub(crate) evictions: u32,
     pub(crate) machine: Machine,
     /// Pods, ready pods and requested cores, once a second.
-    pub(crate) timeline: Vec<Moment>,
+    pub(crate) timeline: Vec<PodSample>,
     /// What our operator decided, latest first.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub(crate) decisions: Value,
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
         self.remove(&name).await;
 
         let figures = Figures::of(span, &answered, &seen);
-        let mut timeline: Vec<Moment> = Vec::new();
+        let mut timeline: Vec<PodSample> = Vec::new();
         for moment in &seen.moments {
             if timeline.last().is_none_or(|last| moment.at_s.floor() > last.at_s.floor()) {
                 timeline.push(*moment);

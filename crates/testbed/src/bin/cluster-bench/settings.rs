@@ -11,7 +11,7 @@ use crate::arm::Arm;
 
 /// CPU work of a request on an idle core.
 pub(crate) const WORK_MILLISECONDS: u64 = 10;
-/// The objective: 99 of 100 requests within this time. It is 25 times the work of a request:
+/// The SLO: 99 of 100 requests within this time. It is 25 times the work of a request:
 /// room for some queueing and for two or three periods of the kernel's CPU quota (100 ms each),
 /// which is what a pod that is full makes its requests wait for, but not for a queue that grows.
 pub(crate) const THRESHOLD_MILLISECONDS: u64 = 250;
@@ -136,7 +136,7 @@ pub(crate) struct Settings {
     pub(crate) hpa_readiness_delay_s: u32,
     /// Whether pods are limited to what they request.
     pub(crate) has_cpu_limits: bool,
-    /// Range of the objective's query.
+    /// Range of the SLO's query.
     pub(crate) query_range_s: u32,
     #[serde(skip)]
     pub(crate) metrics_interval: Duration,
