@@ -1,4 +1,4 @@
-//! Service-level SLOs for latency.
+//! Service-level objectives (SLOs) for latency.
 
 use std::fmt;
 

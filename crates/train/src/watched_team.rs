@@ -1,4 +1,4 @@
-//! A team in training that can be looked at: how many SLOs its functions keep, and with
+//! A team in training that can be looked at: how many of its functions meet their SLO, and with
 //! how many containers.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct WatchedTeam {
 pub struct Glance {
     /// Agents.
     pub agents: usize,
-    /// Functions whose SLO was kept, and those whose was not.
+    /// Functions whose SLO was met, and those whose was not.
     pub kept: f64,
     /// See above.
     pub broken: f64,

@@ -1,5 +1,5 @@
 //! Additive increase, multiplicative decrease, as TCP probes a link: a fixed amount more
-//! whenever the SLO is missed, a part of everything less when it is kept with ease.
+//! whenever the SLO is violated, a part of everything less when it is met with ease.
 //!
 //! The increase is small and the decrease proportional, so that several such controllers on
 //! one host move towards equal shares.
@@ -27,7 +27,7 @@ pub struct AimdConfig {
 
 impl Default for AimdConfig {
     /// One replica more, or 10 % fewer after three observations at half the SLO or
-    /// better. A decrease to 50 %, as TCP's, would miss the SLO after each one.
+    /// better. A decrease to 50 %, as TCP's, would violate the SLO after each one.
     fn default() -> Self {
         Self {
             replica_increase: 1,

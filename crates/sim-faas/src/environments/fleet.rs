@@ -1,7 +1,7 @@
 //! `faas/fleet-v3` and `faas/fleet-set-points-v1`: one agent for each function on a common platform.
 //! Functions may come and go, and their agents with them. In the first, agents observe utilisation
 //! and take one scaling step at a time [Table 4.1], each with a reward of its own; in the second they
-//! name set-points, and their reward is their share of all late requests.
+//! name set-points, and their reward is their share of all SLO violations.
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
 use homeostat_decide::{PreparedProposal, ScalingAction, SetPoint, SetPoints};

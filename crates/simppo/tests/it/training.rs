@@ -203,7 +203,7 @@ fn settings_out_of_range_are_refused_by_name() {
     check(&|case| case.method.num_envs = 1025, &format!("{range}, got 1025"));
     check(
         &|case| case.env = "toy/roll-call-v1",
-        "simppo.order must be together, since toy/roll-call-v1 does not say how well objectives are \
-         kept, got queue",
+        "simppo.order must be together, since toy/roll-call-v1 does not say how well SLOs are \
+         met, got queue",
     );
 }
