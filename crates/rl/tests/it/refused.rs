@@ -68,6 +68,7 @@ fn defaults_and_presets_are_within_their_ranges() {
 
 const AT_LEAST_ONE: &str = "it must be at least 1";
 const POSITIVE: &str = "it must be a number above 0";
+const RATE: &str = "it must be a number above 0 and at most 1";
 const NOT_NEGATIVE: &str = "it must be a number, 0 or above";
 const UNIT: &str = "it must lie from 0 to 1";
 const BELOW_ONE: &str = "it must lie from 0 to below 1";
@@ -76,6 +77,7 @@ const BELOW_ONE: &str = "it must lie from 0 to below 1";
 fn outside(range: &str) -> [f32; 4] {
     match range {
         POSITIVE => [f32::NAN, f32::INFINITY, -1.0, 0.0],
+        RATE => [f32::NAN, f32::INFINITY, 0.0, 1e30],
         NOT_NEGATIVE => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -1.0],
         UNIT => [f32::NAN, f32::INFINITY, -0.5, 1.5],
         BELOW_ONE => [f32::NAN, f32::INFINITY, -0.5, 1.0],
@@ -126,8 +128,8 @@ fn ppo_refuses_settings_out_of_range() {
     ppo.count("ppo.epochs", |config| config.epochs = 0);
     ppo.limited("ppo.minibatch", 1 << 24, |config, count| config.minibatch = count);
     ppo.count("ppo.hidden", |config| config.hidden = vec![8, 0]);
-    ppo.number("ppo.actor_learning_rate", POSITIVE, |c, x| c.actor_learning_rate = x);
-    ppo.number("ppo.critic_learning_rate", POSITIVE, |c, x| c.critic_learning_rate = x);
+    ppo.number("ppo.actor_learning_rate", RATE, |c, x| c.actor_learning_rate = x);
+    ppo.number("ppo.critic_learning_rate", RATE, |c, x| c.critic_learning_rate = x);
     ppo.number("ppo.adam_epsilon", POSITIVE, |c, x| c.adam_epsilon = x);
     ppo.number("ppo.gamma", BELOW_ONE, |c, x| c.gamma = x);
     ppo.number("ppo.gae_lambda", UNIT, |c, x| c.gae_lambda = x);
@@ -150,7 +152,7 @@ fn dqn_refuses_settings_out_of_range() {
     dqn.limited("dqn.minibatch", 1 << 24, |config, count| config.minibatch = count);
     dqn.count("dqn.target_update_every", |config| config.target_update_every = 0);
     dqn.count("dqn.hidden", |config| config.hidden = vec![0]);
-    dqn.number("dqn.learning_rate", POSITIVE, |c, x| c.learning_rate = x);
+    dqn.number("dqn.learning_rate", RATE, |c, x| c.learning_rate = x);
     dqn.number("dqn.gamma", BELOW_ONE, |c, x| c.gamma = x);
     dqn.number("dqn.epsilon_start", UNIT, |c, x| c.epsilon_start = x);
     dqn.number("dqn.epsilon_end", UNIT, |c, x| c.epsilon_end = x);
@@ -168,8 +170,8 @@ fn ddpg_refuses_settings_out_of_range() {
     ddpg.count("ddpg.gradient_steps", |config| config.gradient_steps = 0);
     ddpg.limited("ddpg.minibatch", 1 << 24, |config, count| config.minibatch = count);
     ddpg.count("ddpg.hidden", |config| config.hidden = vec![0]);
-    ddpg.number("ddpg.actor_learning_rate", POSITIVE, |c, x| c.actor_learning_rate = x);
-    ddpg.number("ddpg.critic_learning_rate", POSITIVE, |c, x| c.critic_learning_rate = x);
+    ddpg.number("ddpg.actor_learning_rate", RATE, |c, x| c.actor_learning_rate = x);
+    ddpg.number("ddpg.critic_learning_rate", RATE, |c, x| c.critic_learning_rate = x);
     ddpg.number("ddpg.gamma", BELOW_ONE, |c, x| c.gamma = x);
     ddpg.number("ddpg.soft_update", UNIT, |c, x| c.soft_update = x);
     ddpg.number("ddpg.noise.gaussian.sigma", NOT_NEGATIVE, |c, x| {
@@ -211,10 +213,10 @@ fn reinforce_refuses_settings_out_of_range() {
     });
     reinforce.count("reinforce.baseline_steps", |config| config.baseline_steps = 0);
     reinforce.count("reinforce.hidden", |config| config.hidden = vec![0]);
-    reinforce.number("reinforce.policy_learning_rate", POSITIVE, |c, x| {
+    reinforce.number("reinforce.policy_learning_rate", RATE, |c, x| {
         c.policy_learning_rate = x;
     });
-    reinforce.number("reinforce.baseline_learning_rate", POSITIVE, |c, x| {
+    reinforce.number("reinforce.baseline_learning_rate", RATE, |c, x| {
         c.baseline_learning_rate = x;
     });
     reinforce.number("reinforce.gamma", UNIT, |c, x| c.gamma = x);
