@@ -18,6 +18,7 @@
 
 mod allocation_bounds;
 mod amount;
+mod container_scaling;
 mod decide;
 mod decision;
 mod domain;
@@ -46,6 +47,10 @@ mod virtual_agent;
 
 pub use allocation_bounds::AllocationBounds;
 pub use amount::{Amount, Dimension};
+pub use container_scaling::{
+    ContainerBounds, ContainerLimits, ContainerObservation, ContainerProposal, ContainerReason,
+    ContainerResource, ContainerScaling, LimitAction,
+};
 pub use decide::decide;
 pub use decision::Decision;
 pub use domain::{Domain, MetricsStatus, Observe, Propose, Setting, SettingBounds, SloStatus};

@@ -42,6 +42,7 @@ impl Environments {
             .with(&homeostat_env::TOY)
             .with_plants(&homeostat_sim_faas::SIMULATOR)
             .with_plants(&homeostat_sim_deploy::SIMULATOR)
+            .with(&homeostat_sim_mesh::SIMULATOR)
     }
 
     /// The same with another simulator. It takes the place of one with the same prefix.

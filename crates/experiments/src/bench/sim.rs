@@ -1,5 +1,5 @@
 //! How fast the simulators run. Serverless: bare requests, a day of Azure, agents, and S-RL.
-//! Deployments: bare requests.
+//! Deployments: bare requests. Microservices: bare calls.
 
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use homeostat_sim_faas::{
     Contention, FaasConfig, FunctionProfile, FunctionSetup, KEEP_ALIVE, Platform, PlatformConfig,
     Scaling, Source, by_name, make_multi_agent,
 };
+use homeostat_sim_mesh::{Mesh, MeshConfig, Topology};
 use homeostat_simulate::{TraceFiles, TraceScenario};
 use homeostat_train::Trainer;
 use serde::Serialize;
@@ -41,6 +42,17 @@ pub struct SimReport {
     pub s_rl: SrlSpeed,
     /// Requests per second of wall-clock time in the simulator of Deployments.
     pub deploy_requests_per_s: DeploySpeeds,
+    /// Calls per second of wall-clock time in the simulator of microservices.
+    pub mesh_calls_per_s: MeshSpeeds,
+}
+
+/// Calls of services, each with its request, its work and its answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct MeshSpeeds {
+    /// Of the slowest of the four topologies, at 500 requests per second.
+    pub slowest: f64,
+    /// The same, with a span recorded of every call.
+    pub slowest_with_spans: f64,
 }
 
 /// Bare requests of eight Deployments with eight pods each, observed every fifteen seconds.
@@ -151,9 +163,17 @@ impl SimBench {
             io: bare("file-read+json-parse", 1.0)?,
             contended: bare("json-parse", 2.0)?,
         };
+        progress("calls of microservices");
+        let calls = |record_every| {
+            let speeds = Topology::names()
+                .map(|name| best_of(3, || mesh_calls(name, record_every, self.seconds)));
+            speeds.reduce(|a, b| Ok(a?.min(b?))).expect("there are topologies")
+        };
+        let mesh_calls_per_s = MeshSpeeds { slowest: calls(0)?, slowest_with_spans: calls(1)? };
         progress("300 episodes of S-RL");
         Ok(SimReport {
             deploy_requests_per_s,
+            mesh_calls_per_s,
             requests_per_s: RequestSpeeds { free, contended },
             azure_day,
             agent_steps_per_s: AgentSpeeds { n12, n110 },
@@ -265,6 +285,26 @@ fn deploy_requests(application: &str, limit_over_request: f64, seconds: u64) -> 
     Ok(completed as f64 / elapsed)
 }
 
+/// Calls of microservices handled per second of wall-clock time.
+fn mesh_calls(topology: &str, record_every: u32, seconds: u64) -> Result<f64> {
+    let refused = |error: homeostat_sim_mesh::Error| homeostat_env::Error::from(error);
+    let config = MeshConfig {
+        topology: topology.to_owned(),
+        requests_per_s: 500.0,
+        ..MeshConfig::default()
+    };
+    let mut setup = config.build().map_err(refused)?.setup();
+    setup.record_every = record_every;
+    let mut mesh = Mesh::new(setup, &SeedTree::new(1)).map_err(refused)?;
+    let start = Instant::now();
+    // A request consists of many calls.
+    for _ in 0..(seconds / 250).max(1) {
+        mesh.run_for(1.0);
+        mesh.take_spans();
+    }
+    Ok(mesh.calls_handled() as f64 / start.elapsed().as_secs_f64())
+}
+
 /// Wall-clock seconds of a day, requests answered, and mean use of the cores.
 fn azure_day(scenario: &TraceScenario, busy: f64) -> Result<(f64, u64, f64)> {
     let cores = (scenario.mean_cores() / busy / NODES as f64).max(1.0);
@@ -359,6 +399,8 @@ impl SimReport {
             ("deploy_requests_per_s.cpu", self.deploy_requests_per_s.cpu),
             ("deploy_requests_per_s.io", self.deploy_requests_per_s.io),
             ("deploy_requests_per_s.contended", self.deploy_requests_per_s.contended),
+            ("mesh_calls_per_s.slowest", self.mesh_calls_per_s.slowest),
+            ("mesh_calls_per_s.slowest_with_spans", self.mesh_calls_per_s.slowest_with_spans),
         ]
     }
 }
