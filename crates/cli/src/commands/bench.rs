@@ -26,7 +26,7 @@ pub(crate) enum BenchCommand {
     /// JAX and PyTorch.
     Learn(LearnArguments),
     /// Measure the simulators: requests, a day of functions, agents, and S-RL on the serverless
-    /// platform, and requests of Deployments.
+    /// platform, requests of Deployments, and calls of microservices.
     Sim(SimArguments),
     /// Measure one function with Poisson arrivals and constant service time that starts a container
     /// for each request without an idle one. `bench/peers/sim` runs the same on SimFaaS.
