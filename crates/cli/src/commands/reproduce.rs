@@ -19,7 +19,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/..., muserve/... and firm/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json"
+    after_help = "For simppo/..., muserve/... and firm/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.

@@ -1,6 +1,7 @@
 //! The experiments of chapter 3 of the dissertation, on published measurements.
 
 mod case;
+mod interference;
 mod leave_one_out;
 mod nezha;
 mod number;
@@ -20,12 +21,19 @@ pub struct FirmOptions {
     pub data: PathBuf,
 }
 
+const INTERFERENCE: &str = "firm/interference";
 const REAL_FAULTS: &str = "firm/real-faults";
 
 /// The names of all experiments with what they ask.
 pub fn firm_experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let asks = "the component at fault in three published systems, by spans and metrics";
-    std::iter::once((REAL_FAULTS, asks))
+    [
+        (
+            INTERFERENCE,
+            "latency of microservices beside other programs, predicted for conditions not fitted",
+        ),
+        (REAL_FAULTS, "the component at fault in three published systems, by spans and metrics"),
+    ]
+    .into_iter()
 }
 
 /// Runs one experiment by name, one of [`firm_experiments`]; `progress` is called with what is
@@ -40,10 +48,13 @@ pub fn run_firm(
             key: "experiment".to_owned(),
             value: name.to_owned(),
             source_text: "the command line".to_owned(),
-            expected: format!("there is {REAL_FAULTS}"),
+            expected: format!("there are {INTERFERENCE} and {REAL_FAULTS}"),
         });
     };
-    let mut finding = real_faults::real_faults(&options.data, progress)?;
+    let mut finding = match name {
+        INTERFERENCE => interference::interference(&options.data, progress)?,
+        _ => real_faults::real_faults(&options.data, progress)?,
+    };
     finding.name = name.to_owned();
     finding.title = asks.to_owned();
     Ok(finding)
