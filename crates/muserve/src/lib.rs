@@ -5,7 +5,7 @@
 //! * [`predict`]: how long an answer will be, from the prompt and the model, corrected by what
 //!   finished requests showed.
 //!
-//! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server, placement of
+//! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server (crate `gateway`), placement of
 //! models on devices, and the control of GPU clocks.
 #![forbid(unsafe_code)]
 

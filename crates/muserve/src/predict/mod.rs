@@ -9,6 +9,7 @@ mod recalibration;
 
 pub use accuracy::{Classification, kendall_tau};
 pub use length_classes::LengthClasses;
+pub use prompt_features::readable_part;
 pub use prompt_regression::{Answer, PromptRegression, PromptRegressionConfig};
 pub use recalibration::Recalibration;
 

@@ -9,8 +9,8 @@ pub(super) const FORM_FEATURES: usize = 20 + 3 * GROUPS.len();
 /// stays bounded for prompts of a megabyte.
 const MAX_CHARACTERS: usize = 4096;
 
-/// The part of a prompt that is read.
-pub(super) fn readable_part(prompt: &str) -> String {
+/// The part of a prompt that predictors read, in lower case: all of it, or both ends of a long one.
+pub fn readable_part(prompt: &str) -> String {
     let count = prompt.chars().take(MAX_CHARACTERS + 1).count();
     if count <= MAX_CHARACTERS {
         return prompt.to_lowercase();

@@ -98,6 +98,32 @@ impl<T> ModelQueues<T> {
         next
     }
 
+    /// Takes the next request of several models among those that are `eligible`: a server that serves
+    /// these models has room for it.
+    pub fn pop_eligible<'a>(
+        &mut self,
+        models: impl IntoIterator<Item = &'a str>,
+        eligible: impl Fn(&T) -> bool,
+    ) -> Option<T> {
+        let first_of = |model: &str| {
+            let queue = self.queues.get(model)?;
+            let (place, _) = queue.iter().find(|(_, request)| eligible(request))?;
+            Some(Ticket { model: model.to_owned(), place: place.clone() })
+        };
+        let next = models.into_iter().filter_map(first_of).min_by(|a, b| a.place.cmp(&b.place))?;
+        self.remove(&next)
+    }
+
+    /// Changes the order of the requests that come from now on; those that wait keep their rank.
+    pub fn set_order(&mut self, order: QueueOrder) {
+        self.order = order;
+    }
+
+    /// The order of the requests that come from now on.
+    pub fn order(&self) -> QueueOrder {
+        self.order
+    }
+
     /// Takes out a request that still waits, for example one that its client cancelled.
     pub fn remove(&mut self, ticket: &Ticket) -> Option<T> {
         let queue = self.queues.get_mut(&ticket.model)?;
@@ -192,6 +218,20 @@ mod tests {
         assert_eq!(queues.remove(&ticket), Some("first"));
         assert_eq!(queues.remove(&ticket), None);
         assert_eq!((queues.len("a"), queues.len("b")), (0, 1));
+    }
+
+    #[test]
+    fn a_server_of_several_models_takes_the_eligible_request_with_the_smallest_rank() {
+        let mut queues = ModelQueues::new(QueueOrder::ShortestFirst);
+        queues.push("a", at(0), 50.0, "long");
+        queues.push("b", at(1), 5.0, "short");
+        queues.push("c", at(2), 1.0, "of another server");
+        let mut pop = |eligible: fn(&&str) -> bool| queues.pop_eligible(["a", "b"], eligible);
+        assert_eq!(pop(|request| *request != "short"), Some("long"));
+        assert_eq!(pop(|_| false), None);
+        assert_eq!(pop(|_| true), Some("short"));
+        assert_eq!(pop(|_| true), None);
+        assert_eq!(queues.len("c"), 1);
     }
 
     #[test]
