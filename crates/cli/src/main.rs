@@ -84,6 +84,8 @@ enum Command {
     Recommend(operator::HandedOn),
     /// List, show, export, import and prune recorded decisions.
     Trajectories(operator::HandedOn),
+    /// Answer short requests first, in front of OpenAI-compatible servers of language models.
+    Gateway(operator::HandedOn),
     /// Measure the speed of learning, simulation and the operator.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -145,6 +147,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::History(handed_on) => operator::run(&["history"], &handed_on),
         Command::Recommend(handed_on) => operator::run(&["recommend"], &handed_on),
         Command::Trajectories(handed_on) => operator::run_trajectories(&[], &handed_on),
+        Command::Gateway(handed_on) => operator::run_gateway(&[], &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
     }
 }

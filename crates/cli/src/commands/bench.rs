@@ -49,6 +49,9 @@ pub(crate) enum BenchCommand {
     /// Measure a trajectory store: durable writes, reads, queries. Needs the program
     /// homeostat-trajectories.
     Trajectories(HandedOn),
+    /// Measure the gateway for model servers: added latency, requests per second, open streams,
+    /// memory, and the load from which its order helps. Needs the program homeostat-gateway.
+    Gateway(HandedOn),
 }
 
 #[derive(Args)]
@@ -152,6 +155,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<Ending> {
         BenchCommand::Spans(arguments) => spans(arguments),
         BenchCommand::Operator(handed_on) => operator::run_bench(handed_on),
         BenchCommand::Trajectories(handed_on) => operator::run_trajectories(&["bench"], handed_on),
+        BenchCommand::Gateway(handed_on) => operator::run_gateway(&["bench"], handed_on),
     }
 }
 

@@ -1,6 +1,6 @@
-//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`
-//! and `bench trajectories`: handed on to programs of their own, so that simulating needs no Kubernetes
-//! client and no SQLite.
+//! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`,
+//! `bench trajectories` and `gateway`: handed on to programs of their own, so that simulating needs no
+//! Kubernetes client, no SQLite and no HTTP server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use crate::Ending;
 const PROGRAM: &str = "homeostat-operator";
 const BENCH: &str = "operator-bench";
 const TRAJECTORIES: &str = "homeostat-trajectories";
+const GATEWAY: &str = "homeostat-gateway";
 
 /// Arguments of a command of another program; it explains them itself.
 #[derive(Args)]
@@ -52,6 +53,11 @@ pub(crate) fn run_bench(handed_on: &HandedOn) -> anyhow::Result<Ending> {
 /// Runs the program of trajectory stores with these words before the arguments.
 pub(crate) fn run_trajectories(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
     become_program(TRAJECTORIES, TRAJECTORIES, words, handed_on)
+}
+
+/// Runs the program of the gateway with these words before the arguments.
+pub(crate) fn run_gateway(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(GATEWAY, GATEWAY, words, handed_on)
 }
 
 /// Runs a program in place of this process where the system can do that: signals and exit codes

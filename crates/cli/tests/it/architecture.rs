@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 28] = [
+const LAYERS: [(&str, u8); 29] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -36,6 +36,7 @@ const LAYERS: [(&str, u8); 28] = [
     ("homeostat-report", 6),
     ("homeostat-experiments", 7),
     ("homeostat-cli", 8),
+    ("homeostat-gateway", 8),
     ("homeostat-operator", 8),
     ("homeostat-py", 8),
 ];

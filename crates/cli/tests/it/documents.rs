@@ -66,11 +66,12 @@ fn every_command_in_the_documents_exists() {
             if verbs.is_empty() {
                 continue;
             }
-            const GROUPS: [&str; 9] = [
+            const GROUPS: [&str; 10] = [
                 "bench",
                 "calibrate",
                 "config",
                 "env",
+                "gateway",
                 "operator",
                 "sim",
                 "spans",
@@ -84,7 +85,7 @@ fn every_command_in_the_documents_exists() {
                 command.push_str(" --prometheus URL");
             }
             let help = place.call(&format!("{command} --help"));
-            let is_absent = ["homeostat-operator", "homeostat-trajectories"]
+            let is_absent = ["homeostat-gateway", "homeostat-operator", "homeostat-trajectories"]
                 .iter()
                 .any(|program| help.stderr.contains(&format!("{program} is not installed")));
             if is_absent {

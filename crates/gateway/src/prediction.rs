@@ -1,0 +1,183 @@
+//! Lengths of answers, learnt from the requests that this gateway has seen finish.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use homeostat_muserve::predict::{
+    Answer, LengthPredictor, PromptRegression, PromptRegressionConfig, Recalibration, readable_part,
+};
+
+use crate::settings::Prediction;
+
+const NOT_POISONED: &str = "no code panics while it holds this lock";
+
+/// Until a model has answered: a typical answer of a chat.
+const FIRST_GUESS: f64 = 200.0;
+
+/// What is known of lengths.
+#[derive(Debug)]
+pub struct Lengths {
+    learnt: RwLock<Learnt>,
+    window: Mutex<Window>,
+    is_training: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Learnt {
+    /// A mean per model, until there is enough for a regression.
+    Means(Recalibration),
+    Regression(Box<PromptRegression>),
+}
+
+#[derive(Debug)]
+struct Window {
+    settings: Prediction,
+    finished: VecDeque<Finished>,
+    since_training: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Finished {
+    prompt: String,
+    model: String,
+    tokens: u32,
+}
+
+/// The prompt of a request as predictors read it, and what was predicted.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    prompt: String,
+    /// Tokens of the answer.
+    pub tokens: f64,
+}
+
+impl Lengths {
+    /// Nothing learnt.
+    pub fn new(settings: Prediction) -> Arc<Self> {
+        let learnt = Learnt::Means(Recalibration::new(FIRST_GUESS.ln()));
+        let window = Window { settings, finished: VecDeque::new(), since_training: 0 };
+        Arc::new(Self {
+            learnt: RwLock::new(learnt),
+            window: Mutex::new(window),
+            is_training: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes over new settings.
+    pub fn configure(&self, settings: Prediction) {
+        self.window.lock().expect(NOT_POISONED).settings = settings;
+    }
+
+    /// The expected answer of a model, no longer than the request allows.
+    pub fn expect(&self, prompt: &str, model: &str, max_tokens: Option<f64>) -> Expected {
+        let prompt = readable_part(prompt);
+        let tokens = match &*self.learnt.read().expect(NOT_POISONED) {
+            Learnt::Means(means) => means.verbosity(model).exp(),
+            Learnt::Regression(regression) => regression.predict(&prompt, model).tokens,
+        };
+        Expected { prompt, tokens: tokens.min(max_tokens.unwrap_or(f64::INFINITY)) }
+    }
+
+    /// Takes note of a finished answer. One that was cut at its limit says only that it would have
+    /// been longer: it counts if it was longer than expected, too.
+    pub fn record(self: &Arc<Self>, expected: Expected, model: &str, tokens: u64, is_cut: bool) {
+        if is_cut && (tokens as f64) < expected.tokens {
+            return;
+        }
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        match &mut *self.learnt.write().expect(NOT_POISONED) {
+            Learnt::Means(means) => means.record(model, f64::from(tokens.max(1)).ln()),
+            Learnt::Regression(regression) => regression.record(&expected.prompt, model, tokens),
+        }
+        let mut window = self.window.lock().expect(NOT_POISONED);
+        let finished = Finished { prompt: expected.prompt, model: model.to_owned(), tokens };
+        window.finished.push_back(finished);
+        while window.finished.len() > window.settings.window {
+            window.finished.pop_front();
+        }
+        window.since_training += 1;
+        if window.since_training >= window.settings.train_every
+            && !self.is_training.swap(true, Ordering::AcqRel)
+        {
+            window.since_training = 0;
+            let finished: Vec<Finished> = window.finished.iter().cloned().collect();
+            drop(window);
+            let lengths = self.clone();
+            tokio::task::spawn_blocking(move || lengths.train(&finished));
+        }
+    }
+
+    fn train(&self, finished: &[Finished]) {
+        let prompts: Vec<&str> = finished.iter().map(|answer| answer.prompt.as_str()).collect();
+        let models: BTreeSet<&str> = finished.iter().map(|answer| answer.model.as_str()).collect();
+        let models: Vec<&str> = models.into_iter().collect();
+        let answers: Vec<Answer> = finished
+            .iter()
+            .enumerate()
+            .map(|(prompt, answer)| {
+                let place = models.binary_search(&answer.model.as_str());
+                let model = place.expect("the list has the models of all answers");
+                Answer { prompt, model, tokens: answer.tokens }
+            })
+            .collect();
+        let config = PromptRegressionConfig::default();
+        match PromptRegression::train(config, &prompts, &models, &answers) {
+            Ok(regression) => {
+                tracing::info!(answers = answers.len(), "trained the predictor of lengths");
+                *self.learnt.write().expect(NOT_POISONED) =
+                    Learnt::Regression(Box::new(regression));
+            }
+            Err(error) => tracing::info!(%error, "lengths are predicted by a mean per model"),
+        }
+        self.is_training.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(train_every: usize) -> Arc<Lengths> {
+        Lengths::new(Prediction { train_every, window: 200 })
+    }
+
+    #[tokio::test]
+    async fn a_mean_per_model_comes_first_and_the_limit_of_a_request_holds() {
+        let lengths = lengths(1000);
+        assert_eq!(lengths.expect("Hello", "m", None).tokens.round(), FIRST_GUESS);
+        for _ in 0..200 {
+            lengths.record(lengths.expect("Hello", "m", None), "m", 1000, false);
+        }
+        assert!((lengths.expect("Hello", "m", None).tokens - 1000.0).abs() < 100.0);
+        assert_eq!(lengths.expect("Hello", "m", Some(5.0)).tokens, 5.0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_cut_early_teaches_nothing() {
+        let lengths = lengths(1000);
+        lengths.record(lengths.expect("Hello", "m", Some(5.0)), "m", 4, true);
+        assert_eq!(lengths.expect("Hello", "m", None).tokens.round(), FIRST_GUESS);
+    }
+
+    #[tokio::test]
+    async fn finished_requests_train_a_regression_on_prompts() {
+        let lengths = lengths(100);
+        for number in 0..100 {
+            let (prompt, tokens) = match number % 2 {
+                0 => (format!("Write a long story about item {number}."), 600),
+                _ => (format!("Which name has person {number}?"), 12),
+            };
+            lengths.record(lengths.expect(&prompt, "m", None), "m", tokens, false);
+        }
+        let is_trained = || matches!(&*lengths.learnt.read().unwrap(), Learnt::Regression(_));
+        for _ in 0..2000 {
+            if is_trained() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let tokens = |prompt: &str| lengths.expect(prompt, "m", None).tokens;
+        assert!(tokens("Write a long story about cats.") > 3.0 * tokens("Which name has she?"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The gateway between real sockets: a scripted upstream for what no server does on purpose, and a
+//! real server with the official client for everything else.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its scene has failed")]
+
+mod faults;
+mod limits;
+mod program;
+mod queue;
+mod real_server;
+mod setup;

@@ -1,0 +1,185 @@
+//! The program: its commands, new settings while it runs, TLS, and its end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::setup::Scripted;
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_homeostat-gateway"))
+}
+
+fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = program().args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A gateway in a process of its own, which ends with the test.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+impl Process {
+    fn start(settings: &Path) -> Self {
+        let mut child = program()
+            .args(["run", "--settings"])
+            .arg(settings)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
+        Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), child }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    fn until(&self, path: &str, expected: &str) {
+        let end = Instant::now() + Duration::from_secs(15);
+        while !self.get(path).contains(expected) {
+            assert!(Instant::now() < end, "{path} has no {expected}: {}", self.get(path));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const LISTEN: &str = "[listen]\naddress = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
+
+#[test]
+fn help_says_when_ordering_cannot_help_and_the_default_settings_are_checked() {
+    let (code, help, _) = output(&["--help"]);
+    assert_eq!(code, Some(0));
+    assert!(help.contains("When requests do not queue, ordering cannot help"), "{help}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let (_, settings, _) = output(&["settings"]);
+    std::fs::write(
+        &file,
+        format!("{settings}\n[[upstreams]]\nname = \"a\"\nurl = \"http://127.0.0.1:1/v1\"\n"),
+    )
+    .unwrap();
+    let (code, checked, _) = output(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    assert!(checked.contains("1 upstreams, 0 keys, no errors"), "{checked}");
+    std::fs::write(&file, "[queue]\norder = \"longest\"\n").unwrap();
+    let (code, _, error) = output(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("longest") && error.contains("gateway.toml"), "{error}");
+}
+
+#[test]
+fn a_key_is_printed_once_with_the_hash_that_admits_it() {
+    let (_, text, _) = output(&["key", "team \"a\""]);
+    let key = text.lines().nth(1).unwrap();
+    let hash: String =
+        homeostat_gateway::admission::hash(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    let table: toml::Table = text.split_once("Settings:\n").unwrap().1.parse().unwrap();
+    assert_eq!(table["keys"][0]["sha256"].as_str(), Some(hash.as_str()));
+    assert_eq!(table["keys"][0]["name"].as_str(), Some("team \"a\""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_settings_are_used_without_a_restart_and_wrong_ones_change_nothing() {
+    let upstream = Scripted::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let alias = |name: &str| format!("[[models]]\nname = \"{name}\"\nserve = [\"m\"]\n");
+    let write = |more: &str| {
+        std::fs::write(&file, format!("{LISTEN}{}{more}", upstream.settings("a", 2))).unwrap()
+    };
+    write("");
+    let process = Process::start(&file);
+    write(&alias("first"));
+    process.signal(rustix::process::Signal::HUP);
+    process.until("/v1/models", "\"first\"");
+    write(&format!("{}[wrong]\n", alias("second")));
+    process.signal(rustix::process::Signal::HUP);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(process.get("/v1/models").contains("\"first\""));
+    // The change of a file is noticed without a signal.
+    write(&alias("third"));
+    process.until("/v1/models", "\"third\"");
+    let mut process = process;
+    process.signal(rustix::process::Signal::TERM);
+    assert_eq!(process.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_use_tls_and_a_renewed_certificate_is_served_without_a_restart() {
+    let upstream = Scripted::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let renew = || {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
+        std::fs::write(path("cert.pem"), made.cert.pem()).unwrap();
+        made.cert.der().clone()
+    };
+    let first = renew();
+    let tls = format!(
+        "certificate = {:?}\nkey = {:?}\n",
+        path("cert.pem").to_str().unwrap(),
+        path("key.pem").to_str().unwrap()
+    );
+    std::fs::write(path("gateway.toml"), format!("{LISTEN}{tls}{}", upstream.settings("a", 2)))
+        .unwrap();
+    let process = Process::start(&path("gateway.toml"));
+    assert!(models_over_tls(&process.address, &first).await.unwrap().contains("\"m\""));
+    let second = renew();
+    let end = Instant::now() + Duration::from_secs(15);
+    while models_over_tls(&process.address, &second).await.is_err() {
+        assert!(Instant::now() < end, "the renewed certificate is not served");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(models_over_tls(&process.address, &first).await.is_err());
+}
+
+/// Trusts this certificate alone.
+async fn models_over_tls(
+    address: &str,
+    trusted: &tokio_rustls::rustls::pki_types::CertificateDer<'static>,
+) -> std::io::Result<String> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let mut stream = connector.connect("localhost".try_into().unwrap(), stream).await?;
+    stream.write_all(b"GET /v1/models HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\r\n").await?;
+    let mut bytes = Vec::new();
+    // The peer may close without a goodbye once it has said everything.
+    let _ = stream.read_to_end(&mut bytes).await;
+    Ok(String::from_utf8(bytes).unwrap())
+}
