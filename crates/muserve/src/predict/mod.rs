@@ -1,6 +1,7 @@
 //! How many tokens an answer will have (section 6.3.3).
 
 mod accuracy;
+mod drift;
 mod length_classes;
 mod lexicon;
 mod prompt_features;
@@ -8,6 +9,7 @@ mod prompt_regression;
 mod recalibration;
 
 pub use accuracy::{Classification, kendall_tau};
+pub use drift::DriftDetector;
 pub use length_classes::LengthClasses;
 pub use prompt_features::readable_part;
 pub use prompt_regression::{Answer, PromptRegression, PromptRegressionConfig};
