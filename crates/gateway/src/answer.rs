@@ -105,7 +105,10 @@ impl InFlight {
         if let Some(expected) = self.expected.take().filter(|_| is_text && tokens > 0) {
             let ratio = tokens as f64 / expected.tokens;
             self.gateway.metrics.length_ratio.get_or_create(&self.label).observe(ratio);
-            self.gateway.lengths.record(expected, &self.label.model, tokens, is_cut);
+            let lengths = &self.gateway.lengths;
+            if lengths.record(expected, &self.label.model, tokens, is_cut) {
+                self.gateway.metrics.drifts.get_or_create(&self.label).inc();
+            }
         }
     }
 }

@@ -67,6 +67,7 @@ pub struct Metrics {
     pub(crate) per_token: Histograms,
     pub(crate) queued: Histograms,
     pub(crate) length_ratio: Histograms,
+    pub(crate) drifts: Family<ModelLabel, Counter>,
     pub(crate) tokens: Family<TokenLabel, Counter>,
     pub(crate) key_tokens: Family<KeyLabel, Counter>,
     pub(crate) retries: Family<UpstreamLabel, Counter>,
@@ -101,6 +102,7 @@ impl Metrics {
             queued: histograms(0.001, 4.0, 10),
             // A 64th to 64 times.
             length_ratio: histograms(1.0 / 64.0, 2.0, 13),
+            drifts: Family::default(),
             tokens: Family::default(),
             key_tokens: Family::default(),
             retries: Family::default(),
@@ -140,6 +142,8 @@ impl Metrics {
         registry.register_with_unit("queue_time", help, Unit::Seconds, self.queued.clone());
         let help = "Length of an answer divided by the predicted length: the prediction error";
         registry.register("length_actual_to_predicted", help, self.length_ratio.clone());
+        let help = "Times that the lengths of a model's answers have changed";
+        registry.register("length_drifts", help, self.drifts.clone());
         registry.register("tokens", "Tokens of prompts and answers", self.tokens.clone());
         registry.register("key_tokens", "Tokens by key", self.key_tokens.clone());
         registry.register(

@@ -1,11 +1,12 @@
 //! Lengths of answers, learnt from the requests that this gateway has seen finish.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use homeostat_muserve::predict::{
-    Answer, LengthPredictor, PromptRegression, PromptRegressionConfig, Recalibration, readable_part,
+    Answer, DriftDetector, LengthPredictor, PromptRegression, PromptRegressionConfig,
+    Recalibration, readable_part,
 };
 
 use crate::settings::Prediction;
@@ -35,6 +36,27 @@ struct Window {
     settings: Prediction,
     finished: VecDeque<Finished>,
     since_training: usize,
+    /// By model, since the last training.
+    drift: BTreeMap<String, DriftDetector>,
+}
+
+impl Window {
+    /// Whether the lengths of a model have changed; then its answers of before are forgotten.
+    fn has_drifted(&mut self, model: &str, error: f64) -> bool {
+        let detector = match self.drift.get_mut(model) {
+            Some(detector) => detector,
+            None => self.drift.entry(model.to_owned()).or_default(),
+        };
+        let Some(since) = detector.record(error) else { return false };
+        let mut kept = 0;
+        let mut answers: Vec<Finished> = self.finished.drain(..).rev().collect();
+        answers.retain(|answer| {
+            kept += u32::from(answer.model == model);
+            answer.model != model || kept <= since
+        });
+        self.finished = answers.into_iter().rev().collect();
+        true
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -48,15 +70,22 @@ struct Finished {
 #[derive(Debug, Clone)]
 pub struct Expected {
     prompt: String,
-    /// Tokens of the answer.
+    /// Tokens of the answer, no more than the request allows.
     pub tokens: f64,
+    /// What the prompt and the model alone let expect.
+    unlimited: f64,
 }
 
 impl Lengths {
     /// Nothing learnt.
     pub fn new(settings: Prediction) -> Arc<Self> {
         let learnt = Learnt::Means(Recalibration::new(FIRST_GUESS.ln()));
-        let window = Window { settings, finished: VecDeque::new(), since_training: 0 };
+        let window = Window {
+            settings,
+            finished: VecDeque::new(),
+            since_training: 0,
+            drift: BTreeMap::new(),
+        };
         Arc::new(Self {
             learnt: RwLock::new(learnt),
             window: Mutex::new(window),
@@ -76,20 +105,31 @@ impl Lengths {
             Learnt::Means(means) => means.verbosity(model).exp(),
             Learnt::Regression(regression) => regression.predict(&prompt, model).tokens,
         };
-        Expected { prompt, tokens: tokens.min(max_tokens.unwrap_or(f64::INFINITY)) }
+        let limit = max_tokens.unwrap_or(f64::INFINITY);
+        Expected { prompt, tokens: tokens.min(limit), unlimited: tokens }
     }
 
-    /// Takes note of a finished answer. One that was cut at its limit says only that it would have
-    /// been longer: it counts if it was longer than expected, too.
-    pub fn record(self: &Arc<Self>, expected: Expected, model: &str, tokens: u64, is_cut: bool) {
+    /// Takes note of a finished answer; returns whether the lengths of the model have drifted. An answer
+    /// that was cut at its limit says only that it would have been longer: it counts if it was longer
+    /// than expected, too.
+    pub fn record(
+        self: &Arc<Self>,
+        expected: Expected,
+        model: &str,
+        tokens: u64,
+        is_cut: bool,
+    ) -> bool {
         if is_cut && (tokens as f64) < expected.tokens {
-            return;
+            return false;
         }
         let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
         match &mut *self.learnt.write().expect(NOT_POISONED) {
             Learnt::Means(means) => means.record(model, f64::from(tokens.max(1)).ln()),
-            Learnt::Regression(regression) => regression.record(&expected.prompt, model, tokens),
+            Learnt::Regression(regression) => {
+                regression.record(&expected.prompt, model, tokens);
+            }
         }
+        let error = (f64::from(tokens.max(1)) / expected.unlimited).ln();
         let mut window = self.window.lock().expect(NOT_POISONED);
         let finished = Finished { prompt: expected.prompt, model: model.to_owned(), tokens };
         window.finished.push_back(finished);
@@ -97,15 +137,23 @@ impl Lengths {
             window.finished.pop_front();
         }
         window.since_training += 1;
-        if window.since_training >= window.settings.train_every
-            && !self.is_training.swap(true, Ordering::AcqRel)
-        {
+        let has_drifted = !is_cut && window.has_drifted(model, error);
+        let is_due = has_drifted || window.since_training >= window.settings.train_every;
+        if is_due && !self.is_training.swap(true, Ordering::AcqRel) {
             window.since_training = 0;
+            window.drift.clear();
             let finished: Vec<Finished> = window.finished.iter().cloned().collect();
             drop(window);
             let lengths = self.clone();
             tokio::task::spawn_blocking(move || lengths.train(&finished));
         }
+        if has_drifted {
+            tracing::info!(
+                model,
+                "lengths of answers have changed: answers of before are forgotten"
+            );
+        }
+        has_drifted
     }
 
     fn train(&self, finished: &[Finished]) {
@@ -158,6 +206,23 @@ mod tests {
         let lengths = lengths(1000);
         lengths.record(lengths.expect("Hello", "m", Some(5.0)), "m", 4, true);
         assert_eq!(lengths.expect("Hello", "m", None).tokens.round(), FIRST_GUESS);
+    }
+
+    #[tokio::test]
+    async fn a_model_that_answers_at_another_length_is_learnt_anew_from_the_change_on() {
+        let lengths = lengths(1000);
+        let mut rng = homeostat_core::Stream::from_seed(1);
+        let mut answer = |number: u64, median: f64| {
+            let prompt = format!("Tell me about item number {number}.");
+            let tokens = (median * (0.5 * rng.normal()).exp()) as u64;
+            lengths.record(lengths.expect(&prompt, "m", None), "m", tokens, false)
+        };
+        assert!(!(0..150).any(|number| answer(number, 100.0)));
+        let noticed = (0..100).find(|number| answer(*number, 800.0)).unwrap();
+        assert!(noticed < 30, "{noticed}");
+        let window = lengths.window.lock().unwrap();
+        let kept = window.finished.len() as u64 - (noticed + 1);
+        assert!(kept < 15, "{kept} of 150 answers of before are still used");
     }
 
     #[tokio::test]
