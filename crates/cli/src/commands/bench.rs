@@ -34,7 +34,7 @@ pub(crate) enum BenchCommand {
     /// Measure teams on one platform: training time of 12, 110 and 1000 agents with SIMPPO,
     /// decisions per second and core, memory per agent, and growth with the number of agents.
     #[command(
-        after_help = "Examples:\n  homeostat bench fleet --only train_s.n12\n  homeostat bench fleet --only bytes_per_agent --output json"
+        after_help = "Examples:\n  homeostat bench fleet --only train_s.n12\n  homeostat bench fleet --only growth\n  homeostat bench fleet --only bytes_per_agent --output json"
     )]
     Fleet(FleetArguments),
     /// Measure span analysis: from OTLP in memory to critical paths, on one core, for many traces
