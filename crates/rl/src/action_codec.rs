@@ -59,6 +59,15 @@ impl ActionCodec {
             }
         }
     }
+    /// Moves a row from the ends of the box to [-1, 1]; what lies outside is cut.
+    pub fn shrink(&self, row: &mut [f32]) {
+        if let Space::Box { low, high } = &self.space {
+            for (value, (low, high)) in row.iter_mut().zip(low.iter().zip(high)) {
+                let part = if high > low { (*value - low) / (high - low) } else { 0.5 };
+                *value = (2.0 * part - 1.0).clamp(-1.0, 1.0);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -87,11 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn stretching_reaches_both_ends() {
+    fn stretching_reaches_both_ends_and_shrinking_undoes_it() {
         let spread = Space::Box { low: vec![-2.0, 0.0], high: vec![2.0, 10.0] };
         let check = |mut row: [f32; 2], expect: [f32; 2]| {
+            let before = row;
             ActionCodec::new(&spread).stretch(&mut row);
             assert_eq!(row, expect);
+            ActionCodec::new(&spread).shrink(&mut row);
+            assert_eq!(row, before);
         };
         check([-1.0, -1.0], [-2.0, 0.0]);
         check([0.0, 0.0], [0.0, 5.0]);

@@ -40,6 +40,14 @@ pub enum Error {
         /// What it must be.
         expected: Cow<'static, str>,
     },
+    /// A dataset, or one of its transitions, that cannot be learned from.
+    #[error("transition {transition} of the dataset cannot be used: {what}")]
+    Dataset {
+        /// Counted from zero.
+        transition: usize,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A policy file that does not describe a policy.
     #[error("policy file is damaged: {what}")]
     PolicyFile {

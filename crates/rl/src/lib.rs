@@ -1,11 +1,11 @@
 //! Reinforcement learning for one agent or a thousand: PPO, DQN, DDPG, tabular Q-learning and
-//! REINFORCE, one readable file each.
+//! REINFORCE, and from recorded transitions BCQ, IQL and TD3+BC; one readable file each.
 //!
 //! A [`Learner`] is one agent: it acts, records transitions, and updates when it has enough of
 //! them. It owns its weights, moments, buffers and random stream, so agents are independent and
 //! [`for_each_agent`] runs each agent's whole update as one task. A [`Policy`] is what remains
 //! after training: one file with weights, schemas and provenance. [`LearnedPolicy`] serves it
-//! through `decide`.
+//! through `decide`. An [`OfflineLearner`] learns from an [`OfflineDataset`] and never acts.
 //!
 //! A learner never steps an environment: the training loop passes observations and rewards. Runs
 //! on disk, metrics and checkpoint files belong to other crates. Layer 2: no I/O.
@@ -57,6 +57,7 @@
 
 mod action_codec;
 mod algorithm;
+mod constrained_model;
 mod ddpg;
 mod dqn;
 mod encoder;
@@ -65,6 +66,7 @@ mod fleet;
 mod learned_policy;
 mod learner;
 mod noise;
+mod offline;
 mod optimized_network;
 mod policy;
 mod ppo;
@@ -86,6 +88,10 @@ pub use fleet::{for_each_agent, for_each_agent_of};
 pub use learned_policy::LearnedPolicy;
 pub use learner::{AgentContext, Learned, Learner, Outcome};
 pub use noise::NoiseConfig;
+pub use offline::{
+    Bcq, BcqConfig, Iql, IqlConfig, OfflineAlgorithm, OfflineConfig, OfflineDataset,
+    OfflineLearner, Recorded, Td3Bc, Td3BcConfig,
+};
 pub use policy::{Policy, Provenance, RunProvenance, Sampling};
 pub use ppo::{AdvantageNormalisation, Losses, Ppo, PpoConfig};
 pub use q_learning::{QLearning, QLearningConfig};

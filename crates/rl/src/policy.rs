@@ -9,6 +9,7 @@ use homeostat_env::{Action, EnvSpec, Space};
 use homeostat_nn::{Activation, Head, Init, MlpShape, Network, StateFile, argmax, decode, encode};
 use serde::{Deserialize, Serialize};
 
+use crate::constrained_model::ConstrainedModel;
 use crate::{ActionCodec, Encoder, Error, Result, Workspace};
 
 const KIND: &str = "homeostat-policy/2";
@@ -93,6 +94,8 @@ enum Model {
     Deterministic(Network),
     /// Values of the choices for each observation index.
     Table(Vec<f32>),
+    /// The best of a generative model's actions, in [-1, 1].
+    Constrained(Box<ConstrainedModel>),
 }
 
 /// The header of a policy file.
@@ -112,10 +115,27 @@ struct Facts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ModelRecord {
-    Stochastic { widths: Vec<usize>, activation: Activation },
-    Values { widths: Vec<usize>, activation: Activation },
-    Deterministic { widths: Vec<usize>, activation: Activation },
-    Table { states: usize, actions: usize },
+    Stochastic {
+        widths: Vec<usize>,
+        activation: Activation,
+    },
+    Values {
+        widths: Vec<usize>,
+        activation: Activation,
+    },
+    Deterministic {
+        widths: Vec<usize>,
+        activation: Activation,
+    },
+    Table {
+        states: usize,
+        actions: usize,
+    },
+    /// Widths of each network by name, and the number of candidates.
+    Constrained {
+        widths: BTreeMap<String, Vec<usize>>,
+        candidates: usize,
+    },
 }
 
 /// A space in JSON; an infinite end is null there.
@@ -154,6 +174,14 @@ impl Policy {
     pub(crate) fn table(spec: &EnvSpec, algorithm: &str, actions: usize, values: Vec<f32>) -> Self {
         let record = ModelRecord::Table { states: values.len() / actions, actions };
         Self::new(spec, algorithm, record, Model::Table(values))
+    }
+
+    pub(crate) fn constrained(spec: &EnvSpec, algorithm: &str, model: ConstrainedModel) -> Self {
+        let widths = model.networks().map(|(name, net)| (name.to_owned(), net.shape().widths()));
+        let latent_len = model.latent_len(Encoder::new(&spec.observation).features());
+        let candidates = model.latents.len() / latent_len;
+        let record = ModelRecord::Constrained { widths: widths.into(), candidates };
+        Self::new(spec, algorithm, record, Model::Constrained(Box::new(model)))
     }
 
     fn new(spec: &EnvSpec, algorithm: &str, record: ModelRecord, model: Model) -> Self {
@@ -219,6 +247,12 @@ impl Policy {
         action: &mut Action,
         workspace: &mut Workspace,
     ) {
+        if let Model::Constrained(model) = &self.model {
+            let row = model.act(&self.encoder, obs, workspace);
+            self.codec.stretch(row);
+            self.codec.decode(row, action);
+            return;
+        }
         let Workspace { kernel, actor, head: scratch, features, actions, .. } = workspace;
         let x = features.at_least(self.encoder.features());
         self.encoder.encode(obs, x);
@@ -251,6 +285,7 @@ impl Policy {
                 let row = &values[(obs[0] as usize).min(states - 1) * choices..][..choices];
                 self.codec.decode(&[argmax(row) as f32], action);
             }
+            Model::Constrained(_) => unreachable!("it has acted above, with all of the workspace"),
         }
     }
 
@@ -265,11 +300,7 @@ impl Policy {
             Model::Stochastic(network, _)
             | Model::Values(network)
             | Model::Deterministic(network) => {
-                network.save("network", &mut file.arrays);
-                for index in 0..network.layer_count() {
-                    let (_, _, shape) = network.layer(index);
-                    file.shapes.insert(format!("network/{index}/weight"), shape.to_vec());
-                }
+                save_network("network", network, &mut file);
             }
             Model::Table(values) => {
                 file.arrays.put_f32("table", values.as_slice());
@@ -278,6 +309,7 @@ impl Policy {
                 };
                 file.shapes.insert("table".to_owned(), vec![states, actions]);
             }
+            Model::Constrained(model) => model.save(&mut file),
         }
         encode(&file)
     }
@@ -320,7 +352,7 @@ impl Policy {
                     "network {widths:?} does not fit {observation} and {action}"
                 )));
             }
-            require_layers(&file.arrays, widths)?;
+            require_layers("network", &file.arrays, widths)?;
             let shape = MlpShape::new(widths, activation, output_activation)?;
             let mut network =
                 Network::new(Arc::new(shape), extra, Init::UniformFanIn, &mut Stream::from_seed(0));
@@ -355,8 +387,22 @@ impl Policy {
                 }
                 Model::Table(file.arrays.f32s("table", states.saturating_mul(*actions))?.to_vec())
             }
+            ModelRecord::Constrained { widths, candidates } => {
+                let lens = (encoder.features(), head.outputs());
+                let model = ConstrainedModel::load(&file.arrays, widths, *candidates, lens)?;
+                Model::Constrained(Box::new(model))
+            }
         };
         Ok(Self { facts: Box::new(facts), encoder, codec, model })
+    }
+}
+
+/// Writes a network with the shapes of its layers.
+pub(crate) fn save_network(name: &str, network: &Network, file: &mut StateFile) {
+    network.save(name, &mut file.arrays);
+    for index in 0..network.layer_count() {
+        let (_, _, shape) = network.layer(index);
+        file.shapes.insert(format!("{name}/{index}/weight"), shape.to_vec());
     }
 }
 
@@ -372,11 +418,11 @@ fn require_finite(arrays: &Snapshot) -> Result<()> {
 }
 
 /// Refuses widths that are not those of the arrays, before memory is taken for them.
-fn require_layers(arrays: &Snapshot, widths: &[usize]) -> Result<()> {
+pub(crate) fn require_layers(name: &str, arrays: &Snapshot, widths: &[usize]) -> Result<()> {
     for (index, pair) in widths.windows(2).enumerate() {
         let weights = pair[0].saturating_mul(pair[1]);
-        arrays.f32s(&format!("network/{index}/weight"), weights)?;
-        arrays.f32s(&format!("network/{index}/bias"), pair[1])?;
+        arrays.f32s(&format!("{name}/{index}/weight"), weights)?;
+        arrays.f32s(&format!("{name}/{index}/bias"), pair[1])?;
     }
     Ok(())
 }
@@ -392,6 +438,7 @@ impl ModelRecord {
             Self::Values { .. } => "values",
             Self::Deterministic { .. } => "deterministic",
             Self::Table { .. } => "table",
+            Self::Constrained { .. } => "constrained",
         }
     }
 
@@ -400,7 +447,7 @@ impl ModelRecord {
         match self {
             Self::Stochastic { .. } => true,
             Self::Values { .. } => is_choice(action),
-            Self::Deterministic { .. } => match action {
+            Self::Deterministic { .. } | Self::Constrained { .. } => match action {
                 Space::Box { low, high } => low.iter().chain(high).all(|end| end.is_finite()),
                 _ => false,
             },

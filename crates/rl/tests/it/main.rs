@@ -7,6 +7,7 @@ mod agents;
 mod identity;
 mod no_allocation;
 mod not_finite;
+mod offline;
 mod play;
 mod policy_file;
 mod pytorch;
