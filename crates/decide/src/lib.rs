@@ -32,6 +32,7 @@ mod pod_scaling;
 mod policies;
 mod policy;
 mod policy_config;
+mod ratios;
 mod reason;
 mod replica_key;
 mod reward;
@@ -73,6 +74,7 @@ pub use policies::{
 };
 pub use policy::{Policy, PreparedProposal, Proposal};
 pub use policy_config::PolicyConfig;
+pub use ratios::Ratios;
 pub use reason::Reason;
 pub use reward::RewardPreset;
 pub use scaling_action::ScalingAction;

@@ -4,8 +4,8 @@
 use homeostat_core::{ControlSchema, FeatureSchema, Persist, Result as CoreResult, Snapshot};
 
 use crate::{
-    AllocationBounds, Error, Features, Observation, Proposal, Result, ScalingAction, SetPoint,
-    SetPoints,
+    AllocationBounds, Error, Features, Observation, Proposal, Ratios, Result, ScalingAction,
+    SetPoint, SetPoints,
 };
 
 /// Encodes observations and decodes actions for one policy and one target.
@@ -20,6 +20,8 @@ pub struct PodInterface {
 enum Encoding {
     /// Utilisation, and one step of one dimension.
     Steps(Features),
+    /// Utilisation, and a factor for every dimension.
+    Ratios(Features),
     /// Load and contention, and set-points.
     SetPoints(SetPoints),
 }
@@ -31,7 +33,9 @@ impl PodInterface {
         let ControlSchema { features, action, .. } = schema;
         let steps = || Encoding::Steps(Features::new(bounds));
         let set_points = || Encoding::SetPoints(SetPoints::new(bounds));
+        let ratios = Encoding::Ratios(Features::new(bounds));
         let known = [
+            (Features::schema(), Ratios::schema(), ratios),
             (Features::schema(), ScalingAction::schema(), steps()),
             (Features::team_schema(), ScalingAction::schema(), steps()),
             (SetPoints::feature_schema(), SetPoints::action_schema(), set_points()),
@@ -64,7 +68,7 @@ impl PodInterface {
     /// Changes the bounds that features are normalised by.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         match &mut self.encoding {
-            Encoding::Steps(features) => features.set_bounds(bounds),
+            Encoding::Steps(features) | Encoding::Ratios(features) => features.set_bounds(bounds),
             Encoding::SetPoints(points) => points.set_bounds(bounds),
         }
     }
@@ -85,27 +89,31 @@ impl PodInterface {
     pub fn observe(&mut self, obs: &Observation, out: &mut Vec<f32>) {
         out.clear();
         match &mut self.encoding {
-            Encoding::Steps(features) => out.extend_from_slice(&features.observe(obs)),
+            Encoding::Steps(features) | Encoding::Ratios(features) => {
+                out.extend_from_slice(&features.observe(obs));
+            }
             Encoding::SetPoints(points) => out.extend_from_slice(&points.observe(obs)),
         }
         if self.needs_team {
             let team = obs.team.unwrap_or_default();
             let others = match &self.encoding {
-                Encoding::Steps(_) => team.utilization,
+                Encoding::Steps(_) | Encoding::Ratios(_) => team.utilization,
                 Encoding::SetPoints(_) => team.set_points,
             };
             out.extend_from_slice(&others.means());
         }
     }
 
-    /// The proposal of an action: one choice for each component of the action schema.
-    pub fn propose(&mut self, choices: &[usize], obs: &Observation) -> Proposal {
-        let choice = |part: usize| choices.get(part).copied().unwrap_or(0);
+    /// The proposal of an action: one number for each component of the action schema; of a choice,
+    /// its index.
+    pub fn propose(&mut self, action: &[f32], obs: &Observation) -> Proposal {
+        let choice = |part: usize| action.get(part).map_or(0, |number| *number as usize);
         match &mut self.encoding {
             Encoding::Steps(_) => {
                 let action = ScalingAction::from_index(choice(0)).unwrap_or(ScalingAction::Hold);
                 action.propose(&obs.allocation)
             }
+            Encoding::Ratios(_) => Ratios::from_numbers(action).propose(&obs.allocation),
             Encoding::SetPoints(points) => {
                 points.propose(SetPoint::from_choices(choice(0), choice(1)), &obs.allocation)
             }
@@ -136,14 +144,14 @@ fn require_same(schema: &FeatureSchema, known: &FeatureSchema) -> Result<()> {
 impl Persist for PodInterface {
     fn save(&self, name: &str, out: &mut Snapshot) {
         match &self.encoding {
-            Encoding::Steps(features) => features.save(name, out),
+            Encoding::Steps(features) | Encoding::Ratios(features) => features.save(name, out),
             Encoding::SetPoints(points) => points.save(name, out),
         }
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         match &mut self.encoding {
-            Encoding::Steps(features) => features.load(name, from),
+            Encoding::Steps(features) | Encoding::Ratios(features) => features.load(name, from),
             Encoding::SetPoints(points) => points.load(name, from),
         }
     }
@@ -152,7 +160,8 @@ impl Persist for PodInterface {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homeostat_core::{Bounds, Bytes};
+    use crate::Allocation;
+    use homeostat_core::{Bounds, Bytes, Fraction, Millicores, SimDuration, SimTime, Slo};
 
     fn bounds() -> AllocationBounds {
         AllocationBounds::with_dissertation_cpu(
@@ -185,6 +194,18 @@ mod tests {
         };
         let interface = PodInterface::for_schema(&steps, bounds()).expect("known");
         assert!(interface.needs_team() && !interface.needs_load());
+        let ratios = ControlSchema {
+            features: Features::schema(),
+            action: Ratios::schema(),
+            bounds: Vec::new(),
+        };
+        let mut interface = PodInterface::for_schema(&ratios, bounds()).expect("known");
+        let allocation =
+            Allocation { replicas: 2, cpu: Millicores::new(500), memory: Bytes::from_mib(128) };
+        let slo = Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(250));
+        let obs = Observation::new(SimTime::ZERO, allocation, slo.expect("valid"));
+        let proposal = interface.propose(&[0.5, -0.5, 0.0], &obs);
+        assert_eq!(proposal.replicas, 4.0);
     }
 
     #[test]

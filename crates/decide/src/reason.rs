@@ -240,6 +240,13 @@ pub enum Reason {
         /// What.
         action: SetPoint,
     },
+    /// A learned policy changed several dimensions by factors.
+    Ratios {
+        /// The allocation it saw.
+        from: crate::Allocation,
+        /// The one it chose.
+        to: crate::Allocation,
+    },
 }
 
 impl Reason {
@@ -403,6 +410,7 @@ impl fmt::Display for Reason {
             Self::NotItsTurn => f.write_str("held: another agent acts in this window"),
             Self::Asked => f.write_str("proposed by the learner"),
             Self::SetPoint { action } => write!(f, "set-point: {action}"),
+            Self::Ratios { from, to } => write!(f, "the policy chose {to} after {from}"),
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct LearnedPolicy {
     workspace: Workspace,
     features: Vec<f32>,
     action: Action,
+    /// The action as numbers.
+    numbers: Vec<f32>,
     /// Names of the features, if decisions list them.
     feature_names: Option<Arc<[String]>>,
 }
@@ -89,6 +91,7 @@ impl LearnedPolicy {
             workspace: Workspace::new(Kernel::best()),
             features: Vec::new(),
             action: Action::Discrete(0),
+            numbers: Vec::new(),
             feature_names: None,
         })
     }
@@ -125,15 +128,16 @@ impl homeostat_decide::Policy for LearnedPolicy {
         self.interface.observe(obs, &mut self.features);
         let Self { policy, sampling, rng, workspace, features, action, .. } = self;
         policy.act(features, *sampling, rng, action, workspace);
-        let one;
-        let choices: &[usize] = match &self.action {
-            Action::MultiDiscrete(choices) => choices,
-            action => {
-                one = [action.discrete().unwrap_or(0)];
-                &one
+        let chosen = &mut self.numbers;
+        chosen.clear();
+        match &self.action {
+            Action::Discrete(choice) => chosen.push(*choice as f32),
+            Action::MultiDiscrete(choices) => {
+                chosen.extend(choices.iter().map(|choice| *choice as f32));
             }
-        };
-        let mut proposal = self.interface.propose(choices, obs);
+            Action::Continuous(values) => chosen.extend_from_slice(values),
+        }
+        let mut proposal = self.interface.propose(chosen, obs);
         if let Some(names) = &self.feature_names {
             let (names, values) = (names.clone(), self.features.clone());
             proposal.reasons.insert(0, Reason::Features { names, values });
