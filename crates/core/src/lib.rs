@@ -5,6 +5,7 @@
 //! * [`SimTime`] and [`SimDuration`]: simulated time in integer nanoseconds.
 //! * [`SeedTree`] and [`Stream`]: named, independent random streams.
 //! * [`Slo`], [`Bounds`], [`AgentId`], and the schemas of policy files ([`ControlSchema`]).
+//! * [`trajectory`]: recorded decisions.
 //! * [`Persist`] and [`Snapshot`]: state as named arrays, restored bit for bit.
 //!
 //! Layer 0: no I/O, no wall clock, no global randomness.
@@ -36,6 +37,7 @@ mod seed;
 mod slo;
 mod snapshot;
 mod time;
+pub mod trajectory;
 mod units;
 
 pub use bounds::Bounds;

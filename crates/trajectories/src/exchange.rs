@@ -2,29 +2,9 @@
 
 use std::io::{BufRead, Write};
 
-use serde::{Deserialize, Serialize};
+use homeostat_core::trajectory::Record;
 
-use crate::{
-    End, Error, Filter, Origin, Result, Trajectory, TrajectoryId, TrajectoryStore, Transition,
-};
-
-/// One line of JSON. A trajectory begins with where it comes from, goes on with its transitions, and
-/// ends with its end; an open one has none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Record {
-    /// A trajectory begins.
-    Trajectory(Origin),
-    /// The next transition of the trajectory that began last.
-    Transition(Transition),
-    /// It ends.
-    End {
-        /// How.
-        how: End,
-        /// What was observed after the last transition.
-        observation: Vec<f32>,
-    },
-}
+use crate::{Error, Filter, Result, Trajectory, TrajectoryId, TrajectoryStore};
 
 /// Writes trajectories as lines of [`Record`]s and returns the number of transitions.
 pub fn export_records(store: &TrajectoryStore, filter: &Filter, to: &mut dyn Write) -> Result<u64> {

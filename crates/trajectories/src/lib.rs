@@ -58,9 +58,10 @@ mod trajectory;
 mod writer;
 
 pub use error::{Error, Result};
-pub use exchange::{Record, export_csv, export_records, import_records};
+pub use exchange::{export_csv, export_records, import_records};
+pub use homeostat_core::trajectory::{End, Origin, Record, Transition};
 pub use query::{Filter, RecentRewards};
 pub use retention::{Pruned, Retention};
 pub use store::TrajectoryStore;
-pub use trajectory::{End, Origin, Trajectory, TrajectoryId, Transition};
+pub use trajectory::{Trajectory, TrajectoryId};
 pub use writer::Writer;
