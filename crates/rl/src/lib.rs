@@ -5,7 +5,8 @@
 //! them. It owns its weights, moments, buffers and random stream, so agents are independent and
 //! [`for_each_agent`] runs each agent's whole update as one task. A [`Policy`] is what remains
 //! after training: one file with weights, schemas and provenance. [`LearnedPolicy`] serves it
-//! through `decide`. An [`OfflineLearner`] learns from an [`OfflineDataset`] and never acts.
+//! through `decide`. An [`OfflineLearner`] learns from an [`OfflineDataset`] and never acts; [`evaluate`] estimates from
+//! recorded decisions what a policy is worth.
 //!
 //! A learner never steps an environment: the training loop passes observations and rewards. Runs
 //! on disk, metrics and checkpoint files belong to other crates. Layer 2: no I/O.
@@ -62,6 +63,7 @@ mod ddpg;
 mod dqn;
 mod encoder;
 mod error;
+mod evaluation;
 mod fleet;
 mod learned_policy;
 mod learner;
@@ -84,6 +86,9 @@ pub use ddpg::{Ddpg, DdpgConfig};
 pub use dqn::{Dqn, DqnConfig};
 pub use encoder::Encoder;
 pub use error::{Error, Result};
+pub use evaluation::{
+    Estimate, EvaluationConfig, MIN_TRAJECTORIES, OfflineEvaluation, Recording, evaluate,
+};
 pub use fleet::{for_each_agent, for_each_agent_of};
 pub use learned_policy::LearnedPolicy;
 pub use learner::{AgentContext, Learned, Learner, Outcome};
