@@ -23,6 +23,7 @@ const LAYERS: [(&str, u8); 29] = [
     ("homeostat-sim-mesh", 2),
     ("homeostat-autoscaler", 3),
     ("homeostat-firm", 3),
+    ("homeostat-flash", 3),
     ("homeostat-muserve", 3),
     ("homeostat-simppo", 3),
     ("homeostat-lab", 4),

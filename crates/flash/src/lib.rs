@@ -1,0 +1,36 @@
+//! FLASH (dissertation, 5.6 to 5.8 and appendix A): adapt to applications and environments that
+//! were never seen, without learning from nothing.
+//!
+//! A *base learner* does a task for one pair of application and environment. A *meta learner*
+//! reads what the base learner observed of a pair and answers with an embedding, which the base
+//! learner reads beside its features. Both are pretrained on a pool of pairs; then the meta
+//! learner is frozen, and a new pair needs a few samples instead of a training run.
+//!
+//! * [`MetaLearner`]: the recurrent network of Figure A.1 with the settings of Table A.1. AWARE's
+//!   variant is [`MetaLearnerConfig::aware`].
+//! * [`MetaTask`]: the interface of Listing 5.1, for samples ([`SupervisedTask`]) and trajectories
+//!   ([`ReinforcementTask`]).
+//! * [`SupervisedLearner`]: a conditioned base learner for regression; [`Adaptation`] switches to
+//!   the baselines.
+//! * [`similarity`] and [`EmbeddingPool`]: how alike pairs are, and which lie outside the pool.
+//!
+//! Reinforcement-learning base learners are not conditioned yet: their trajectories can be
+//! embedded, but no learner trains a meta learner on them. Layer 3: no I/O.
+#![forbid(unsafe_code)]
+
+mod bundle;
+mod config;
+mod error;
+mod meta_learner;
+mod similarity;
+mod standardizer;
+mod supervised;
+mod task;
+
+pub use bundle::{Bundle, DataBuffer, SampleBuffer, Trajectory, TrajectoryBuffer};
+pub use config::{Adaptation, BufferConfig, MetaLearnerConfig, Selection};
+pub use error::{Error, Result};
+pub use meta_learner::{MetaLearner, MetaTape};
+pub use similarity::{EmbeddingPool, Proximity, similarity};
+pub use supervised::{Episode, PoolPair, Query, SampleShape, SupervisedConfig, SupervisedLearner};
+pub use task::{Embedding, MetaTask, Pair, ReinforcementTask, SupervisedTask};

@@ -1,0 +1,3 @@
+//! Pretraining on a pool of pairs, and what it is worth on pairs never seen.
+
+mod supervised;
