@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     bench, calibrate, compare, config, demo, env, eval, operator, plot, policy, report, reproduce,
-    sim, spans, trace, train,
+    sim, size, spans, trace, train,
 };
 
 /// Autoscaling controllers that keep services within their latency SLO at the lowest cost:
@@ -48,6 +48,8 @@ enum Command {
     Replay(Box<sim::ReplayArguments>),
     /// Reproduce an experiment of the papers.
     Reproduce(reproduce::ReproduceArguments),
+    /// Recommend the memory size of serverless functions from measurements at one or more sizes.
+    Size(size::SizeArguments),
     /// Compare runs with paired confidence intervals.
     Compare(compare::CompareArguments),
     /// Write one self-contained HTML page about runs.
@@ -131,6 +133,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Sim(command) => sim::run(&command),
         Command::Replay(arguments) => sim::replay(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Size(arguments) => size::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),

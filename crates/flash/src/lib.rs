@@ -12,6 +12,8 @@
 //!   ([`ReinforcementTask`]).
 //! * [`SupervisedLearner`]: a conditioned base learner for regression; [`Adaptation`] switches to
 //!   the baselines.
+//! * [`Profile`]: applications measured in several configurations, as episodes for that learner;
+//!   [`SizeEstimator`] predicts execution times at other memory sizes, with intervals.
 //! * [`similarity`] and [`EmbeddingPool`]: how alike pairs are, and which lie outside the pool.
 //!
 //! Reinforcement-learning base learners are not conditioned yet: their trajectories can be
@@ -22,7 +24,10 @@ mod bundle;
 mod config;
 mod error;
 mod meta_learner;
+mod profile;
 mod similarity;
+mod size_choice;
+mod sizing;
 mod standardizer;
 mod supervised;
 mod task;
@@ -31,6 +36,11 @@ pub use bundle::{Bundle, DataBuffer, SampleBuffer, Trajectory, TrajectoryBuffer}
 pub use config::{Adaptation, BufferConfig, MetaLearnerConfig, Selection};
 pub use error::{Error, Result};
 pub use meta_learner::{MetaLearner, MetaTape};
+pub use profile::{Measurement, Profile, Protocol};
 pub use similarity::{EmbeddingPool, Proximity, similarity};
+pub use size_choice::{Prices, SizeGoal};
+pub use sizing::{
+    COVERAGE, FunctionSizes, SizeEstimator, SizeMeasurement, SizePrediction, SizedFunction,
+};
 pub use supervised::{Episode, PoolPair, Query, SampleShape, SupervisedConfig, SupervisedLearner};
 pub use task::{Embedding, MetaTask, Pair, ReinforcementTask, SupervisedTask};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
 use homeostat_nn::{
-    Activation, Adam, AdamConfig, Init, Kernel, MlpShape, Network, RecurrentConfig,
+    Activation, Adam, AdamConfig, Init, InputRows, Kernel, MlpShape, Network, RecurrentConfig,
     RecurrentGradients, RecurrentInput, RecurrentNetwork, RecurrentShape, RecurrentTape,
     SequenceBatch, Tape, clip_factor,
 };
@@ -191,7 +191,7 @@ impl MetaLearner {
         shape.backward(
             kernel,
             self.embedding.params(),
-            (pooled, tape.bundle_count),
+            InputRows { x: pooled, rows: tape.bundle_count },
             &mut tape.embedding,
             d_embedding,
             Some(of_embedding),
@@ -229,7 +229,7 @@ impl MetaLearner {
         self.input.shape().backward(
             kernel,
             self.input.params(),
-            (x, batch.padded_rows()),
+            InputRows { x, rows: batch.padded_rows() },
             &mut tape.input,
             &tape.d_mapped,
             Some(of_input),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
 use homeostat_nn::{
-    Activation, Adam, AdamConfig, Init, Kernel, MlpShape, Network, Tape, clip_factor,
+    Activation, Adam, AdamConfig, Init, InputRows, Kernel, MlpShape, Network, Tape, clip_factor,
 };
 
 use crate::bundle::finite;
@@ -184,6 +184,11 @@ impl SupervisedLearner {
         &self.config
     }
 
+    /// Switches updates of the meta learner on or off (`ToggleMetaModelUpdate`).
+    pub fn set_meta_updates(&mut self, is_updating: bool) {
+        self.task.set_meta_updates(is_updating);
+    }
+
     /// Updates so far.
     pub fn updates(&self) -> u64 {
         self.updates
@@ -307,7 +312,7 @@ impl SupervisedLearner {
         self.base.shape().backward(
             self.kernel,
             self.base.params(),
-            (x, asked.len()),
+            InputRows { x, rows: asked.len() },
             base,
             d_output,
             Some(gradient),

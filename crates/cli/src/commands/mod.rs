@@ -15,6 +15,7 @@ pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod sim;
+pub(crate) mod size;
 pub(crate) mod spans;
 pub(crate) mod trace;
 pub(crate) mod train;

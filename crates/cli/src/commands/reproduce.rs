@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
-    FirmOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
-    firm_experiments, muserve_experiments, run_firm, run_muserve, run_simppo, simppo_experiments,
+    FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
+    firm_experiments, flash_experiments, muserve_experiments, run_firm, run_flash, run_muserve,
+    run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -19,7 +20,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/..., muserve/... and firm/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR"
+    after_help = "For simppo/..., muserve/..., firm/... and flash/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.
@@ -34,11 +35,11 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Directory of published data, a folder per data set (muserve/... and firm/... only).
+    /// Directory of published data, a folder per data set (muserve/..., firm/... and flash/... only).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// JSON file for the figures [default: a new file under runs/]. For simppo/..., muserve/...
-    /// and firm/... an HTML page with the same name is written beside it.
+    /// JSON file for the figures [default: a new file under runs/]. For all but s-rl an HTML page
+    /// with the same name is written beside it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Output format.
@@ -59,18 +60,21 @@ const FORMER: [FormerPercentage; 1] =
 fn experiments() -> Vec<PossibleValue> {
     let s_rl = PossibleValue::new(S_RL)
         .help("single agents (section 4.5): trained alone, on one platform at four loads, trained together");
-    let team = simppo_experiments().chain(muserve_experiments()).chain(firm_experiments());
+    let team = simppo_experiments()
+        .chain(muserve_experiments())
+        .chain(firm_experiments())
+        .chain(flash_experiments());
     let team = team.map(|(name, asks)| PossibleValue::new(name).help(asks));
     std::iter::once(s_rl).chain(team).collect()
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
-    let mut readers = muserve_experiments().chain(firm_experiments());
+    let mut readers = muserve_experiments().chain(firm_experiments()).chain(flash_experiments());
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
-            "--data applies to muserve/... and firm/... only; {} reads no data",
+            "--data applies to muserve/..., firm/... and flash/... only; {} reads no data",
             arguments.experiment
         );
         return Err(refused("data", &data.display().to_string(), expected));
@@ -129,6 +133,13 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
             return Err(refused("seeds", &format!("{:?}", seeds.0), expected));
         }
         return Ok(run_firm(name, &FirmOptions { data: data()?.clone() }, &progress)?);
+    }
+    if flash_experiments().any(|(known, _)| known == name) {
+        let mut options = FlashOptions::new(arguments.quick, data()?.clone());
+        if let Some(seeds) = &arguments.seeds {
+            options.seeds.clone_from(&seeds.0);
+        }
+        return Ok(run_flash(name, &options, &progress)?);
     }
     if muserve_experiments().any(|(known, _)| known == name) {
         let data = data()?;

@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 29] = [
+const LAYERS: [(&str, u8); 30] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),

@@ -21,6 +21,7 @@ mod report;
 mod reproduce;
 mod reproducible;
 mod sim;
+mod size;
 mod spans;
 #[cfg(feature = "network")]
 mod team;

@@ -1,6 +1,6 @@
 //! `homeostat reproduce`: its names, what it writes, and the page in a real browser.
 
-use homeostat_experiments::reproduce::{firm_experiments, simppo_experiments};
+use homeostat_experiments::reproduce::{firm_experiments, flash_experiments, simppo_experiments};
 use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table, write_finding};
 
 use crate::browser::Browser;
@@ -192,7 +192,7 @@ fn help_lists_every_experiment() {
     let help = Workplace::new().done("reproduce --help");
     // Long descriptions are wrapped.
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (name, asks) in simppo_experiments().chain(firm_experiments()) {
+    for (name, asks) in simppo_experiments().chain(firm_experiments()).chain(flash_experiments()) {
         assert!(words.contains(&format!("- {name}: {asks}")), "{name}:\n{help}");
     }
     assert!(help.contains("s-rl") && help.contains("--output csv"), "{help}");
@@ -213,7 +213,10 @@ fn wrong_calls_end_before_any_work() {
     check("reproduce simppo/fig-4.6 --seeds 4..2", "not a range");
     check("reproduce firm/real-faults", "name its directory with --data DIR");
     check("reproduce firm/real-faults --data . --seeds 1..3", "leave out --seeds");
-    check("reproduce simppo/fig-4.6 --data .", "--data applies to muserve/... and firm/... only");
+    check(
+        "reproduce simppo/fig-4.6 --data .",
+        "--data applies to muserve/..., firm/... and flash/... only",
+    );
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }
 
@@ -255,4 +258,27 @@ fn recorded_faults_are_localised_with_settings_of_other_systems() {
     });
     assert_eq!(counts, [19.0, 52.0, 50.0]);
     assert_eq!(figures["designs"]["used"]["top1"], figures["nezha_train_ticket"]["top1"]);
+}
+
+#[test]
+fn execution_times_are_predicted_with_and_without_an_embedding() {
+    let sets = ("sizeless_replication_python", "cloudbandit_multicloud");
+    let Some(data) = published(sets.0).and(published(sets.1)) else { return };
+    let data = data.parent().unwrap().display().to_string();
+    let call = format!("reproduce flash/sizeless --quick --data {data} --output json --out f.json");
+    let figures = Workplace::new().call(&call).json();
+    let error = |of: &serde_json::Value, set: &str, method: &str| {
+        of[set]["1-shot"][method]["test_mape"]["mean"].as_f64().unwrap_or(f64::NAN)
+    };
+    for set in ["sizeless", "cloudbandit"] {
+        let plain = error(&figures, set, "plain");
+        // Both protocols judge the plain base learner on the same halves.
+        assert_eq!(plain, error(&figures["strict"], set, "plain"));
+        let errors =
+            [plain, error(&figures, set, "flash"), error(&figures["strict"], set, "flash")];
+        assert!(errors.iter().all(|error| *error > 0.0 && *error < 0.7), "{set}: {errors:?}");
+    }
+    // Clusters differ: who predicts the measured time for all of them is far off.
+    let (plain, unchanged) = ("plain", "unchanged");
+    assert!(error(&figures, "cloudbandit", plain) < error(&figures, "cloudbandit", unchanged));
 }

@@ -3,11 +3,13 @@
 
 mod evaluation;
 mod firm;
+mod flash;
 mod muserve;
 mod s_rl;
 mod simppo;
 
 pub use firm::{FirmOptions, firm_experiments, run_firm};
+pub use flash::{FlashOptions, flash_experiments, run_flash};
 pub use muserve::{MuserveOptions, muserve_experiments, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
 pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};

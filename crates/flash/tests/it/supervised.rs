@@ -48,7 +48,7 @@ fn pool(pairs: usize, rng: &mut Stream) -> Vec<PoolPair> {
 fn error(learner: &mut SupervisedLearner, pairs: &[PoolPair]) -> f64 {
     let mut errors = Vec::new();
     for episode in pairs.iter().flat_map(|pair| &pair.episodes) {
-        let predicted = learner.predict(episode).unwrap();
+        let predicted = learner.predict(episode).expect("the episodes fit the learner");
         let pairs = episode.queries.iter().zip(predicted);
         errors.extend(pairs.map(|(query, found)| (found / query.label - 1.0).abs()));
     }
@@ -57,8 +57,9 @@ fn error(learner: &mut SupervisedLearner, pairs: &[PoolPair]) -> f64 {
 
 fn trained(adaptation: Adaptation, pool: &[PoolPair]) -> SupervisedLearner {
     let seeds = SeedTree::new(1);
-    let mut learner = SupervisedLearner::new(config(adaptation), SHAPE, pool, &seeds).unwrap();
-    learner.pretrain(pool, 1500).unwrap();
+    let mut learner = SupervisedLearner::new(config(adaptation), SHAPE, pool, &seeds)
+        .expect("the settings are possible");
+    learner.pretrain(pool, 1500).expect("the pool is good");
     learner
 }
 
