@@ -114,7 +114,13 @@ impl Column {
             cell if is_nothing(cell) => NOTHING.to_owned(),
             Cell::Text(text) => escape(text),
             Cell::Number(number) => self.figure(*number, None),
-            Cell::Spread(spread) => self.figure(spread.mean, spread.interval),
+            Cell::Spread(spread) => {
+                let ends = spread.range().map(|(min, max)| {
+                    let [min, max] = [min, max].map(|end| in_digits(end, None, self.digits));
+                    format!(" <span class=\"half\">{min} to {max}</span>")
+                });
+                self.figure(spread.mean, spread.interval) + &ends.unwrap_or_default()
+            }
             Cell::Nothing => NOTHING.to_owned(),
         }
     }
@@ -196,6 +202,11 @@ mod tests {
         // What a paper printed stays as it was printed.
         check(&[288.5.into(), 129.6.into(), 0.6.into()], &["288.5", "129.6", "0.6"]);
         check(&[2000.0.into(), 2000.0.into()], &["2000", "2000"]);
+        // Two seeds have a range.
+        check(
+            &[Spread::of(&[6.4, 18.8]).into(), Spread::of(&[3.2, 3.8]).into()],
+            &["12.6 6.4 to 18.8", "3.5 3.2 to 3.8"],
+        );
         // Small is not zero, unless its interval says so.
         check(&[1.2345.into(), 2.3456.into(), 0.000_71.into()], &["1.23", "2.35", "0.0007"]);
         check(
