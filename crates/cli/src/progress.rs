@@ -208,15 +208,21 @@ impl StoryView {
     }
 }
 
-/// Return, speed, and where the time goes.
+/// Return, SLO violations and cost of the service, speed, and where the time goes.
 fn describe(progress: &Progress<'_>) -> String {
     let split = progress.timing.split;
     let total = (split.env + split.inference + split.update).as_secs_f64().max(1e-9);
     let percent = |part: Duration| 100.0 * part.as_secs_f64() / total;
     let reached =
         progress.recent_return().map_or("-".to_owned(), |reached| format!("{reached:.1}"));
+    let service = progress.service().map_or(String::new(), |service| {
+        let violations = service
+            .slo_violation_ratio
+            .map_or("-".to_owned(), |ratio| format!("{:.1}", 100.0 * ratio));
+        format!("  SLO violations {violations:>4} %  containers {:>5.1}", service.containers)
+    });
     format!(
-        "return {reached:>7}  {:>9} steps/s  environments {:.0}% inference {:.0}% update {:.0}%",
+        "return {reached:>7}{service}  {:>9} steps/s  environments {:.0}% inference {:.0}% update {:.0}%",
         thousands(progress.timing.steps_per_s),
         percent(split.env),
         percent(split.inference),

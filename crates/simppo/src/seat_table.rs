@@ -3,7 +3,7 @@
 //! coordinator runs one for agents on a network.
 
 use homeostat_core::{AgentId, Snapshot};
-use homeostat_env::{Action, MultiAgentEnv};
+use homeostat_env::{Action, MultiAgentEnv, ServiceTotals};
 
 use crate::outlook::{self, AgentGroup, StateLayout};
 use crate::turns::TurnQueue;
@@ -76,6 +76,8 @@ pub(crate) struct LastStep {
     pub(crate) paid: f64,
     pub(crate) terminated: bool,
     pub(crate) truncated: bool,
+    /// Requests and containers, where the environment has them.
+    pub(crate) service: ServiceTotals,
 }
 
 impl SeatTable {
@@ -151,8 +153,13 @@ impl SeatTable {
                 paid: agent.reward,
                 terminated: agent.terminated,
                 truncated: agent.truncated,
+                service: ServiceTotals::default(),
             });
             self.last_states.extend_from_slice(&agent.obs);
+        }
+        // Before a reset: it begins another episode.
+        for last in &mut self.last {
+            last.service = ServiceTotals::of_info(&env.info(last.agent));
         }
         let mut rewards: Vec<f64> = self.last.iter().map(|last| last.own).collect();
         outlook::pay(rules.method.reward_sharing, &mut rewards);

@@ -6,7 +6,7 @@
 //! other writes, so the outcome does not depend on the number of threads.
 
 use homeostat_core::{AgentId, SeedTree, Snapshot};
-use homeostat_env::{EnvSpec, MultiAgentEnv};
+use homeostat_env::{EnvSpec, MultiAgentEnv, ServiceTotals};
 use homeostat_nn::Kernel;
 use homeostat_rl::{AlgorithmConfig, Policy, PpoConfig, for_each_agent, for_each_agent_of};
 use rayon::prelude::*;
@@ -464,6 +464,11 @@ impl Training {
     /// Why an agent learns no more, if it does not.
     pub fn stopped(&self, agent: AgentId) -> Option<&str> {
         self.net_of(agent)?.stopped.as_deref()
+    }
+
+    /// Requests and containers of each agent in the last step, over all copies of the environment.
+    pub fn last_service(&self) -> impl Iterator<Item = (AgentId, ServiceTotals)> {
+        self.tables.iter().flat_map(|table| &table.last).map(|last| (last.agent, last.service))
     }
 
     /// Figures of an update of an agent's learner, if there was one in the last step.

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use homeostat_core::{AgentId, Persist, Snapshot};
-use homeostat_env::EpisodeSummary;
+use homeostat_env::{EpisodeSummary, ServiceTotals};
 
 /// Episodes over which the recent return is averaged.
 const RECENT_EPISODES: usize = 100;
@@ -48,6 +48,8 @@ pub struct AgentRound {
     pub recent_return: Option<f64>,
     /// Mean length of the episodes finished in this round.
     pub round_length: Option<f64>,
+    /// Requests and containers of this round, where the environment has them.
+    pub service: ServiceTotals,
     /// Mean figures of the updates in this round; of a team's agents also the mean of what they
     /// were paid in an episode.
     pub figures: Vec<(&'static str, f64)>,
@@ -64,6 +66,8 @@ pub(crate) struct EpisodeStats {
     pub(crate) time: TimeSplit,
     episodes: u64,
     recent: VecDeque<f64>,
+    /// Of the last round, for the summary.
+    last_service: ServiceTotals,
     round: Round,
 }
 
@@ -73,6 +77,7 @@ struct Round {
     finished: Vec<EpisodeSummary>,
     /// What each of them paid, where that is not its return.
     paid: Vec<f64>,
+    service: ServiceTotals,
     updates: u64,
     figures: Vec<(&'static str, f64)>,
 }
@@ -86,6 +91,7 @@ impl EpisodeStats {
             time: TimeSplit::default(),
             episodes: 0,
             recent: VecDeque::new(),
+            last_service: ServiceTotals::default(),
             round: Round::default(),
         }
     }
@@ -97,6 +103,11 @@ impl EpisodeStats {
         if self.recent.len() > RECENT_EPISODES {
             self.recent.pop_front();
         }
+    }
+
+    /// Adds requests and containers of a step.
+    pub(crate) fn serve(&mut self, service: ServiceTotals) {
+        self.round.service.add(service);
     }
 
     /// An episode of an agent that learns from something else than its own rewards.
@@ -120,12 +131,18 @@ impl EpisodeStats {
     pub(crate) fn close_round(&mut self, time: &mut TimeSplit) -> AgentRound {
         *time += std::mem::take(&mut self.time);
         let round = std::mem::take(&mut self.round);
+        self.last_service = round.service;
         self.report(&round)
     }
 
-    /// Where the agent stands, without this round.
+    /// The agent left for good: what it was given last no longer counts.
+    pub(crate) fn retire(&mut self) {
+        self.last_service = ServiceTotals::default();
+    }
+
+    /// Where the agent stands, without this round; requests and containers are those of the last one.
     pub(crate) fn latest(&self) -> AgentRound {
-        self.report(&Round::default())
+        self.report(&Round { service: self.last_service, ..Round::default() })
     }
 
     fn report(&self, round: &Round) -> AgentRound {
@@ -151,6 +168,7 @@ impl EpisodeStats {
                 &mut finished.iter().map(|episode| episode.length as f64),
                 finished.len(),
             ),
+            service: round.service,
             figures,
             stopped: self.stopped.clone(),
         }
@@ -161,6 +179,8 @@ impl Persist for EpisodeStats {
     fn save(&self, name: &str, out: &mut Snapshot) {
         out.put_u64(&format!("{name}/clock"), [self.step, self.episodes]);
         out.put_f64(&format!("{name}/recent"), self.recent.iter().copied().collect::<Vec<_>>());
+        let ServiceTotals { steps, settled, slo_violations, containers } = self.last_service;
+        out.put_f64(&format!("{name}/service"), [steps, settled, slo_violations, containers]);
         out.put_u8(
             &format!("{name}/stopped"),
             self.stopped.as_deref().unwrap_or_default().as_bytes(),
@@ -171,6 +191,15 @@ impl Persist for EpisodeStats {
         let clock = from.u64s(&format!("{name}/clock"), 2)?;
         [self.step, self.episodes] = [clock[0], clock[1]];
         self.recent = from.any_f64s(&format!("{name}/recent"))?.iter().copied().collect();
+        // Checkpoints of 0.1.0 have none.
+        if let Ok([steps, settled, slo_violations, containers]) = from.f64s(&format!("{name}/service"), 4) {
+            self.last_service = ServiceTotals {
+                steps: *steps,
+                settled: *settled,
+                slo_violations: *slo_violations,
+                containers: *containers,
+            };
+        }
         let stopped =
             String::from_utf8_lossy(from.any_u8s(&format!("{name}/stopped"))?).into_owned();
         self.stopped = (!stopped.is_empty()).then_some(stopped);

@@ -22,5 +22,5 @@ pub use episode_stats::{AgentRound, TimeSplit};
 pub use evaluate::{EpisodeWatch, Evaluation, EvaluationConfig, evaluate, evaluate_watched};
 pub use metrics::{ExtraWriters, RoundTiming};
 pub use trainer::Trainer;
-pub use training::{Progress, Silent, Training, TrainingSummary, Watcher};
+pub use training::{Progress, Service, Silent, Training, TrainingSummary, Watcher};
 pub use watched_team::{Glance, WatchedTeam};

@@ -114,6 +114,10 @@ fn line_of(step: u64, round: &AgentRound) -> Value {
     line.insert("return_mean".to_owned(), json!(round.round_return));
     line.insert("return_recent".to_owned(), json!(round.recent_return));
     line.insert("length_mean".to_owned(), json!(round.round_length));
+    if round.service.steps > 0.0 {
+        line.insert("slo_violation_ratio".to_owned(), json!(round.service.slo_violation_ratio()));
+        line.insert("containers_mean".to_owned(), json!(round.service.mean_containers()));
+    }
     for (name, value) in &round.figures {
         line.insert((*name).to_owned(), json!(value));
     }
@@ -130,6 +134,8 @@ fn scalars(round: &AgentRound) -> Vec<(String, f64)> {
         ("return_mean", round.round_return),
         ("return_recent", round.recent_return),
         ("length_mean", round.round_length),
+        ("slo_violation_ratio", round.service.slo_violation_ratio()),
+        ("containers_mean", round.service.mean_containers()),
     ];
     let figures = round.figures.iter().map(|(name, value)| (*name, Some(*value)));
     let present = named

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use homeostat_core::{AgentId, Persist, SeedTree, Snapshot};
-use homeostat_env::{Action, AutoresetMode, SubEnvStep, VecEnv};
+use homeostat_env::{Action, AutoresetMode, ServiceTotals, SubEnvStep, VecEnv};
 use homeostat_lab::{Result, RunConfig};
 use homeostat_nn::Kernel;
 use homeostat_rl::{AgentContext, Learner, Outcome, Policy, Workspace, for_each_agent};
@@ -139,6 +139,7 @@ impl AgentInTraining {
             if let Err(error) = learner.record(number, outcome, workspace) {
                 failure.get_or_insert(error);
             }
+            stats.serve(ServiceTotals::of_info(&step.info));
             if let Some(episode) = step.episode {
                 stats.finish(episode);
             }

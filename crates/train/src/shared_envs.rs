@@ -107,6 +107,11 @@ impl SharedEnvs {
                 stats.learn(figures.to_vec());
             }
         }
+        for (agent, service) in self.training.last_service() {
+            if let Some(stats) = self.stats.get_mut(&agent).filter(|stats| stats.stopped.is_none()) {
+                stats.serve(service);
+            }
+        }
         for Finished { agent, own_return, paid_return, length, .. } in self.training.take_finished()
         {
             let stats = self.stats.get_mut(&agent).filter(|stats| stats.stopped.is_none());
@@ -177,7 +182,9 @@ impl AgentGroup for SharedEnvs {
         let Self { stats, retired, .. } = self;
         let has_part = |agent: &AgentId| !retired.contains_key(agent) || leaving.contains(agent);
         let rounds = stats.values_mut().filter(|stats| has_part(&stats.agent));
-        (rounds.map(|stats| stats.close_round(&mut time)).collect(), time)
+        let rounds = rounds.map(|stats| stats.close_round(&mut time)).collect();
+        leaving.iter().filter_map(|agent| stats.get_mut(agent)).for_each(EpisodeStats::retire);
+        (rounds, time)
     }
 
     fn stats(&self) -> Vec<&EpisodeStats> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use homeostat_core::AgentId;
+use homeostat_env::ServiceTotals;
 use homeostat_lab::{
     Assignment, Environments, Error, FoundCheckpoint, Result, RunConfig, RunDirectory, Settings,
     Summary, UserLayers,
@@ -57,7 +58,32 @@ pub struct Progress<'a> {
     pub timing: RoundTiming,
 }
 
+/// SLO violations and cost of all agents in a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Service {
+    /// Fraction of the requests that violated the SLO, if there were requests.
+    pub slo_violation_ratio: Option<f64>,
+    /// Containers of all agents together, mean over steps.
+    pub containers: f64,
+}
+
+impl Service {
+    /// Of these agents; none in an environment without requests.
+    fn of(agents: &[AgentRound]) -> Option<Self> {
+        let mut all = ServiceTotals::default();
+        agents.iter().for_each(|agent| all.add(agent.service));
+        let containers = agents.iter().filter_map(|agent| agent.service.mean_containers()).sum();
+        let slo_violation_ratio = all.slo_violation_ratio();
+        (all.steps > 0.0).then_some(Self { slo_violation_ratio, containers })
+    }
+}
+
 impl Progress<'_> {
+    /// SLO violations and cost of this round; none in an environment without requests.
+    pub fn service(&self) -> Option<Service> {
+        Service::of(self.agents)
+    }
+
     /// Mean over agents of the mean return of their last hundred episodes.
     pub fn recent_return(&self) -> Option<f64> {
         let returns: Vec<f64> =
@@ -91,7 +117,7 @@ pub struct TrainingSummary {
 
 impl TrainingSummary {
     /// The names of [`TrainingSummary::figures`] that are numbers.
-    pub const FIGURES: [&'static str; 9] = [
+    pub const FIGURES: [&'static str; 11] = [
         "seed",
         "agents",
         "agents_stopped",
@@ -101,6 +127,8 @@ impl TrainingSummary {
         "return_interval",
         "return_min",
         "return_max",
+        "slo_violation_ratio",
+        "containers",
     ];
 
     /// Why the run failed, if agents stopped on errors.
@@ -303,7 +331,7 @@ impl Training {
             (false, true) => "finished",
             (false, false) => "agents stopped",
         };
-        let figures = json!({
+        let mut figures = json!({
             "status": status,
             "algorithm": self.config.algorithm_name(),
             "env": self.config.env,
@@ -317,6 +345,10 @@ impl Training {
             "return_min": summary.map(|summary| summary.min),
             "return_max": summary.map(|summary| summary.max),
         });
+        if let (Some(service), Some(fields)) = (Service::of(&self.last), figures.as_object_mut()) {
+            fields.insert("slo_violation_ratio".to_owned(), json!(service.slo_violation_ratio));
+            fields.insert("containers".to_owned(), json!(service.containers));
+        }
         self.folder.write("summary.json", format!("{figures:#}\n").as_bytes())?;
         let elapsed = start.elapsed().as_secs_f64();
         let steps = self.trainer.steps_of_all() - first_steps;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Ending;
 use crate::options::{SettingOptions, environments, use_threads};
-use crate::output::{Output, print_record};
+use crate::output::{Output, in_percent, print_record};
 use crate::progress::{LiveView, thousands};
 
 /// Train agents and write a run directory.
@@ -121,6 +121,7 @@ fn report(summary: &TrainingSummary, directory: &Path, output: Output, quiet: bo
         let figure = |name: &str| summary.timing[name].as_f64().unwrap_or(0.0);
         say!("{:.1} s, {} steps/s", figure("elapsed_s"), thousands(figure("steps_per_s")));
     }
+    let record = if output == Output::Table { in_percent(record) } else { record };
     print_record(output, &record);
     if summary.figures["status"] == "interrupted" {
         say!("resume with: homeostat train --resume {}", directory.display());

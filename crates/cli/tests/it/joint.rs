@@ -84,6 +84,32 @@ fn the_files_of_a_fleet_do_not_depend_on_threads() {
     assert_equal_runs(&place, "threads-1", "threads-2");
 }
 
+/// Containers of all agents together in the last round.
+fn last_containers(metrics: &str) -> f64 {
+    let lines = metrics.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let last = lines.last().unwrap()["step"].clone();
+    let of_last = lines.iter().filter(|line| line["step"] == last);
+    of_last.map(|line| line["containers_mean"].as_f64().unwrap()).sum()
+}
+
+#[test]
+fn training_shows_slo_violations_and_cost_beside_the_return() {
+    let place = Workplace::new();
+    let called = place.call(
+        "train ppo --env faas/function-v2 --steps 600 --agents 2 --set faas.steps=20 --set run.log_every=200 \
+         --run-dir run --fail-if 'slo_violation_ratio>1'",
+    );
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let line = called.stderr.lines().rfind(|line| line.starts_with("step 600")).unwrap();
+    assert!(line.contains("SLO violations ") && line.contains(" %  containers "), "{line}");
+    assert!(called.stdout.contains("slo_violation_pct") && called.stdout.contains("containers"));
+    // Resumed with nothing left to do, it says the same.
+    let before = place.read("run/summary.json");
+    place.done("train --resume run --quiet");
+    assert_eq!(place.read("run/summary.json"), before);
+}
+
 const TEAM: &str = "--quiet --set faas.functions=4 --set faas.steps=20 --set run.log_every=100 \
                     --set run.checkpoint_every=200";
 
@@ -107,6 +133,11 @@ fn a_team_is_trained_played_simulated_compared_and_reported() {
         place.done(&format!("{sim} --set faas.functions=4 --run-dir played-{team}"));
         let metrics = String::from_utf8(place.read(&format!("{run}/metrics.jsonl"))).unwrap();
         assert!(metrics.lines().all(|line| line.contains("paid_return_mean")), "{metrics}");
+        let summary: serde_json::Value =
+            serde_json::from_slice(&place.read(&format!("{run}/summary.json"))).unwrap();
+        let ratio = summary["slo_violation_ratio"].as_f64().expect("there were requests");
+        assert!((0.0..=1.0).contains(&ratio), "{summary}");
+        assert_eq!(summary["containers"].as_f64().unwrap(), last_containers(&metrics), "{run}");
     }
     let compared = place.done("compare played-simppo played-simppo+");
     assert!(compared.contains("simppo+-fleet-set-points-v1-seed7"), "{compared}");
