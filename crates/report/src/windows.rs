@@ -1,11 +1,10 @@
 //! The windows of a simulation's first seed, as far as a page can show them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 
-use homeostat_lab::{Result, RunDirectory, file_error};
-use homeostat_simulate::FinishedSimulation;
+use homeostat_lab::{Error, Result, read_packed};
+use homeostat_simulate::{FinishedSimulation, find_windows_file};
 use serde::Deserialize;
 
 use crate::compare::unusable;
@@ -48,7 +47,7 @@ pub(super) struct Point {
     pub(super) memory_mib: f64,
 }
 
-/// A line of `windows.jsonl`, as far as it is shown.
+/// A line of `windows.jsonl`, plain or packed, as far as it is shown.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Window {
     pub(super) t_s: f64,
@@ -82,18 +81,27 @@ pub(super) fn read_windows(
     run: &FinishedSimulation,
     is_wanted: impl Fn(usize) -> bool,
 ) -> Result<BTreeMap<usize, FunctionWindows>> {
-    const NAME: &str = "windows.jsonl";
-    let path = RunDirectory::open(&run.path)?.file(NAME);
-    let file = File::open(&path).map_err(file_error("read", &path))?;
+    let path = find_windows_file(&run.path);
     let mut functions: BTreeMap<usize, FunctionWindows> = BTreeMap::new();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(file_error("read", &path))?;
-        let window: Window = serde_json::from_str(&line)
-            .map_err(|error| unusable(&run.path, NAME, &format!("line {}: {error}", number + 1)))?;
-        if is_wanted(window.function) {
-            functions.entry(window.function).or_default().add(window);
+    read_packed(&path, &["jsonl"], &mut |_| {}, |file| {
+        for (number, line) in file.lines().enumerate() {
+            let at = |reason: String| format!("line {}: {reason}", number + 1);
+            let line = line.map_err(|error| at(error.to_string()))?;
+            let window: Window =
+                serde_json::from_str(&line).map_err(|error| at(error.to_string()))?;
+            if is_wanted(window.function) {
+                functions.entry(window.function).or_default().add(window);
+            }
         }
-    }
+        Ok(())
+    })
+    .map_err(|error| match error {
+        Error::File { reason, path, .. } => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            unusable(&run.path, &name, &reason)
+        }
+        other => other,
+    })?;
     for windows in functions.values_mut() {
         windows.thin();
     }

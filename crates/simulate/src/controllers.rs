@@ -1,7 +1,7 @@
 //! The controllers of a simulation: a heuristic, learned policies, random actions, or the
 //! platform itself. All of them go through the one decision path.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
 use homeostat_decide::{
@@ -29,6 +29,8 @@ pub enum Controllers {
     Learned {
         /// Their name in tables.
         name: String,
+        /// The file or run that holds them, if one does.
+        file: Option<PathBuf>,
         /// The policies.
         candidates: Vec<Candidate>,
         /// Most probable actions or draws.
@@ -76,6 +78,7 @@ impl Controllers {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Ok(Self::Learned {
             name: stem.unwrap_or_else(|| text.to_owned()),
+            file: Some(path.to_owned()),
             candidates,
             sampling,
             takes_turns: false,
@@ -90,6 +93,11 @@ impl Controllers {
             Self::Random => RANDOM,
             Self::OnDemand => ON_DEMAND,
         }
+    }
+
+    /// The file or run directory of policies that were learnt.
+    pub fn file(&self) -> Option<&Path> {
+        if let Self::Learned { file, .. } = self { file.as_deref() } else { None }
     }
 
     /// Whether one of them reads the other members of its team.

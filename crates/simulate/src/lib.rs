@@ -7,21 +7,26 @@ mod engine;
 mod growth;
 mod outcome;
 mod plant_dynamics;
+mod request;
 mod run;
 mod single_target;
 mod trace;
 mod trace_file;
 mod trace_report;
+mod windows_file;
 
 pub use controllers::Controllers;
 pub use engine::{Scenario, Simulation, WindowRecord};
 pub use growth::{Growth, GrowthWindow};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
 pub use plant_dynamics::{PlantCard, PlantDynamics};
+pub use request::{PreparedSimulation, SimulationRequest};
 pub use run::{FinishedSimulation, SimulationFacts, run_simulation};
 pub use single_target::{SingleTarget, SingleTargetSystem};
 pub use trace::{SLO_OVER_MEAN, TraceFiles, TraceScenario, TracedPlatform};
 pub use trace_file::read_trace;
 pub use trace_report::{
-    GeneratedTrace, TableSummary, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
+    FitRow, FittedModel, GeneratedTrace, TableSummary, fit_trace, inspect_trace, model_to_toml,
+    read_model, write_trace,
 };
+pub use windows_file::{find_windows_file, windows_file_name};

@@ -4,19 +4,18 @@
 //! ```text
 //! config.toml      the settings of the simulated system
 //! run.json         policy, scenario, seeds, duration: enough to play it again
-//! windows.jsonl    one line per window and function of the first seed
+//! windows.jsonl    one line per window and function of the first seed; packed as windows.jsonl.gz
+//!                  from 100 000 lines on
 //! summary.json     the figures of every seed, when all are done
 //! ```
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use homeostat_lab::{
-    Error, FormerPercentage, Result, RunDirectory, file_error, with_former_percentages,
-    without_former_percentages,
+    Error, FormerPercentage, Result, RunDirectory, Summary as Spread, file_error,
+    with_former_percentages, without_former_percentages,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,7 @@ use serde_json::json;
 use super::engine::{Scenario, Simulation, WindowRecord};
 use super::outcome::SimulationOutcome;
 use super::trace::TraceFiles;
+use super::windows_file::{WindowsWriter, windows_file_name};
 
 /// What a simulation was, for people and for playing it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct SimulationFacts {
     pub homeostat: String,
     /// The policy that controlled the functions.
     pub policy: String,
+    /// The file or run directory of a policy that was learnt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_file: Option<PathBuf>,
     /// `together`, `alone` or `trace`.
     pub scenario: String,
     /// Files of the trace, if there was one.
@@ -96,11 +99,12 @@ pub fn run_simulation(
     let directory = RunDirectory::create_plain(path)?;
     directory.write("config.toml", config_toml.as_bytes())?;
     directory.write("run.json", pretty(facts).as_bytes())?;
-    let windows_path = directory.file("windows.jsonl");
-    let file = File::create(&windows_path).map_err(file_error("create", &windows_path))?;
-    let writer = Mutex::new(BufWriter::new(file));
-    let functions = facts.functions as u64;
-    let total = simulation.windows() * functions * facts.seeds.len() as u64;
+    let lines = simulation.windows() * facts.functions as u64;
+    let windows_path = directory.file(windows_file_name(lines));
+    let writer =
+        WindowsWriter::create(&windows_path).map_err(file_error("create", &windows_path))?;
+    let writer = Mutex::new(writer);
+    let total = lines * facts.seeds.len() as u64;
     let done = AtomicU64::new(0);
     let outcomes = facts.seeds.par_iter().enumerate().map(|(place, seed)| {
         simulation.run(*seed, &mut |record: WindowRecord<'_>| {
@@ -110,15 +114,14 @@ pub fn run_simulation(
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             if place == 0 {
                 let mut writer = writer.lock().expect("no writer panics");
-                writeln!(writer, "{}", line_of(&record))
-                    .map_err(file_error("write", &windows_path))?;
+                writer.line(&line_of(&record)).map_err(file_error("write", &windows_path))?;
             }
             Ok(())
         })
     });
     let outcomes: Vec<SimulationOutcome> = outcomes.collect::<Result<_>>()?;
-    let mut writer = writer.into_inner().expect("no writer panics");
-    writer.flush().map_err(file_error("write", &windows_path))?;
+    let writer = writer.into_inner().expect("no writer panics");
+    writer.finish().map_err(file_error("write", &windows_path))?;
     let summary = Summary { policy: facts.policy.clone(), outcomes };
     let record = with_former_percentages(json!(summary), &FORMER_SUMMARY);
     directory.write("summary.json", pretty(&record).as_bytes())?;
@@ -130,12 +133,47 @@ pub fn run_simulation(
 }
 
 impl FinishedSimulation {
+    /// Means over seeds, with the interval of the SLO violations: a record for people and programs.
+    pub fn summary(&self) -> serde_json::Value {
+        let over = |figure: &dyn Fn(&SimulationOutcome) -> f64| {
+            let values: Vec<f64> = self.outcomes.iter().map(figure).collect();
+            Spread::of(&values).expect("a simulation has a seed")
+        };
+        let mean = |figure: &dyn Fn(&SimulationOutcome) -> f64| over(figure).mean;
+        let violations = over(&|outcome| outcome.total.slo_violation_ratio);
+        json!({
+            "policy": self.facts.policy,
+            "seeds": self.outcomes.len(),
+            "requests": mean(&|outcome| outcome.total.requests as f64).round(),
+            "slo_violation_ratio": violations.mean,
+            "slo_violation_ratio_interval": violations.interval(),
+            "p99_over_slo": mean(&|outcome| outcome.total.p99_over_slo),
+            "preservation": mean(&|outcome| outcome.total.preservation),
+            "cpu_utilisation": mean(&|outcome| outcome.total.cpu_utilisation),
+            "memory_utilisation": mean(&|outcome| outcome.total.memory_utilisation),
+            "node_use": mean(&|outcome| outcome.node_use),
+            "container_s": mean(&|outcome| outcome.total.container_s),
+            "memory_gib_s": mean(&|outcome| outcome.total.memory_gib_s),
+            "cold_starts": mean(&|outcome| outcome.total.cold_starts as f64),
+            "ungranted": self.outcomes.iter().map(|outcome| outcome.ungranted).sum::<u64>(),
+            "functions_without_room": self.functions_without_room(),
+            "refused": self.outcomes.iter().map(|outcome| outcome.refused).sum::<u64>(),
+            "run": self.path.display().to_string(),
+        })
+    }
+
+    /// Functions that had requests and never a container, in the seed with the most.
+    pub fn functions_without_room(&self) -> usize {
+        self.outcomes.iter().map(SimulationOutcome::functions_without_room).max().unwrap_or(0)
+    }
+
     /// A simulation of one seed in which nothing happened: it shows which figures there are.
     pub fn blank() -> Self {
         let facts = SimulationFacts {
             kind: KIND.to_owned(),
             homeostat: env!("CARGO_PKG_VERSION").to_owned(),
             policy: String::new(),
+            policy_file: None,
             scenario: String::new(),
             trace: None,
             nodes: None,
@@ -199,6 +237,7 @@ impl Simulation {
             kind: KIND.to_owned(),
             homeostat: env!("CARGO_PKG_VERSION").to_owned(),
             policy: self.controllers.name().to_owned(),
+            policy_file: self.controllers.file().map(Path::to_owned),
             scenario: scenario.to_owned(),
             trace,
             nodes: None,

@@ -1,19 +1,17 @@
 //! `homeostat sim` and `homeostat replay`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_decide::PlantSource;
 use homeostat_lab::{
-    Error, FormerPercentage, RunConfig, RunDirectory, Settings, Summary, Threshold, UserLayers,
+    Error, FormerPercentage, RunConfig, RunDirectory, Settings, Threshold, UserLayers,
     with_former_percentages,
 };
 use homeostat_rl::Sampling;
 use homeostat_simulate::{
-    Controllers, FinishedSimulation, SLO_OVER_MEAN, Scenario, Simulation, SimulationFacts,
-    SimulationOutcome, TraceFiles, TraceScenario, TracedPlatform, run_simulation,
+    FinishedSimulation, PreparedSimulation, SLO_OVER_MEAN, Simulation, SimulationFacts,
+    SimulationRequest, TraceFiles, run_simulation, windows_file_name,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +21,7 @@ use crate::options::{
     SeedList, SettingOptions, duration, environments, key_and_value, use_threads,
 };
 use crate::output::{Output, in_percent, print_record, print_records};
-use crate::progress::CountView;
+use crate::progress::{CountView, thousands};
 
 /// Run autoscaling policies in the simulator.
 #[derive(Args)]
@@ -106,9 +104,13 @@ struct PlayOptions {
 }
 
 impl PlayOptions {
+    fn sampling(&self) -> Sampling {
+        if self.stochastic { Sampling::Stochastic } else { Sampling::Greedy }
+    }
+
     /// What `--fail-if` asks for.
     fn thresholds(&self) -> anyhow::Result<Vec<Threshold>> {
-        let blank = with_former_percentages(summary_record(&FinishedSimulation::blank()), &FORMER);
+        let blank = with_former_percentages(FinishedSimulation::blank().summary(), &FORMER);
         parse_thresholds(&self.fail_if, &figure_names(&blank))
     }
 }
@@ -156,8 +158,9 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         durations: arguments.durations.as_ref().map(whole),
         memory: arguments.memory.as_ref().map(whole),
     });
-    let game = Game {
-        policy: &arguments.policy,
+    let request = SimulationRequest {
+        policy: arguments.policy.clone(),
+        sampling: play.sampling(),
         files,
         nodes: arguments.nodes.map(|nodes| nodes as usize),
         slo_over_mean: arguments.slo,
@@ -166,7 +169,7 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         may_outlast_trace: false,
         seeds: arguments.seeds.0.clone(),
     };
-    let finished = game.play(&settings, play)?;
+    let finished = play_request(&request, &settings, play)?;
     show(&[&finished], play)?;
     finish(&finished, &thresholds)
 }
@@ -196,8 +199,9 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
     let before = FinishedSimulation::open(&arguments.run)?;
     let facts = &before.facts;
     let settings = recorded_settings(&arguments.run)?;
-    let game = Game {
-        policy: &arguments.policy,
+    let request = SimulationRequest {
+        policy: arguments.policy.clone(),
+        sampling: play.sampling(),
         files: facts.trace.clone(),
         nodes: facts.nodes,
         slo_over_mean: facts.slo_over_mean.unwrap_or(SLO_OVER_MEAN),
@@ -206,7 +210,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
         may_outlast_trace: true,
         seeds: facts.seeds.clone(),
     };
-    let finished = game.play(&settings, play)?;
+    let finished = play_request(&request, &settings, play)?;
     show(&[&before, &finished], play)?;
     finish(&finished, &thresholds)
 }
@@ -219,114 +223,40 @@ fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
     Ok(Settings::resolve(&environments(), &UserLayers::of_file(name, text))?)
 }
 
-/// What is to be played, before anything is read.
-struct Game<'a> {
-    policy: &'a str,
-    files: Option<TraceFiles>,
-    nodes: Option<usize>,
-    slo_over_mean: f64,
-    alone: bool,
-    /// As given.
-    duration: Option<SimDuration>,
-    /// As runs of earlier releases may.
-    may_outlast_trace: bool,
-    seeds: Vec<u64>,
-}
-
-/// The duration without `--duration`.
-const USUAL_DURATION: SimDuration = SimDuration::from_secs(500);
-
-impl Game<'_> {
-    /// How long is played: whole windows, and no silence after the end of a trace.
-    fn duration(
-        &self,
-        window: SimDuration,
-        trace: Option<SimDuration>,
-    ) -> Result<SimDuration, Error> {
-        let Some(duration) = self.duration else {
-            // Whole windows are played of it.
-            return Ok(trace.map_or(USUAL_DURATION, |trace| trace.min(USUAL_DURATION)));
-        };
-        let refused = |expected: String| Error::OutOfRange {
-            key: "duration".to_owned(),
-            value: duration.to_string(),
-            source_text: "flag --duration".to_owned(),
-            expected,
-        };
-        let windows = duration.nanos() / window.nanos();
-        if window * windows != duration {
-            let (less, more) = (window * windows, window * (windows + 1));
-            let write = if windows == 0 { more.to_string() } else { format!("{less} or {more}") };
-            return Err(refused(format!(
-                "{duration} is not a whole number of windows of {window}: write {write}"
-            )));
+/// Plays what was asked for, with its progress on the terminal.
+fn play_request(
+    request: &SimulationRequest,
+    settings: &Settings,
+    play: &PlayOptions,
+) -> anyhow::Result<FinishedSimulation> {
+    let PreparedSimulation { simulation, facts, config, cluster } = request.prepare(settings)?;
+    let name = format!("sim-{}", facts.policy);
+    let path =
+        play.run_dir.clone().unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &name));
+    if !play.quiet {
+        say!(
+            "simulating {} on {} targets, {} ({}), {} of {}, into {}",
+            facts.policy,
+            facts.functions,
+            facts.scenario,
+            facts.load,
+            match facts.seeds.len() {
+                1 => "1 seed".to_owned(),
+                count => format!("{count} seeds"),
+            },
+            simulation.played(),
+            path.display()
+        );
+        if let Some(cluster) = &cluster {
+            say!("cluster: {cluster}");
         }
-        // A trace need not end with a window.
-        let longest = trace.map(|trace| window * trace.nanos().div_ceil(window.nanos()));
-        match (trace, longest) {
-            (Some(trace), Some(longest)) if duration > longest && !self.may_outlast_trace => {
-                Err(refused(format!("the trace lasts {trace}")))
-            }
-            _ => Ok(duration),
+        let lines = simulation.windows() * facts.functions as u64;
+        if windows_file_name(lines).ends_with(".gz") {
+            let lines = thousands(lines as f64);
+            say!("windows.jsonl.gz gets {lines} lines, packed; zcat reads it");
         }
     }
-
-    fn play(&self, settings: &Settings, play: &PlayOptions) -> anyhow::Result<FinishedSimulation> {
-        let config = settings.validate()?;
-        let sampling = if play.stochastic { Sampling::Stochastic } else { Sampling::Greedy };
-        let controllers = Controllers::parse(self.policy, sampling)?;
-        let scenario = if self.alone { Scenario::Alone } else { Scenario::Together };
-        let traced = match &self.files {
-            Some(files) => {
-                let trace = TraceScenario::read(files, &mut |_| {})?;
-                let trace = trace.with_slo_over_mean(self.slo_over_mean);
-                Some(Arc::new(TracedPlatform::of_run(&config, trace, self.nodes)?))
-            }
-            None => None,
-        };
-        let system: Arc<dyn PlantSource> = match &traced {
-            Some(traced) => Arc::clone(traced) as Arc<dyn PlantSource>,
-            None => config.env_factory.plants(prefix_of(&config.env))?,
-        };
-        let trace = traced.as_ref().map(|traced| traced.trace().duration());
-        let duration = self.duration(system.window(), trace)?;
-        let simulation = Simulation { system, scenario, controllers, duration };
-        let facts = SimulationFacts {
-            nodes: traced.as_ref().map(|traced| traced.nodes()),
-            slo_over_mean: traced.is_some().then_some(self.slo_over_mean),
-            ..simulation.facts(self.files.clone(), self.seeds.clone())
-        };
-        let name = format!("sim-{}", facts.policy);
-        let path = play
-            .run_dir
-            .clone()
-            .unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &name));
-        if !play.quiet {
-            say!(
-                "simulating {} on {} targets, {} ({}), {} of {}, into {}",
-                facts.policy,
-                facts.functions,
-                facts.scenario,
-                facts.load,
-                if self.seeds.len() == 1 {
-                    "1 seed".to_owned()
-                } else {
-                    format!("{} seeds", self.seeds.len())
-                },
-                simulation.played(),
-                path.display()
-            );
-            if let Some(traced) = &traced {
-                say!("cluster: {}", traced.cluster());
-            }
-        }
-        play_watched(&simulation, &facts, &config, &path, play.quiet)
-    }
-}
-
-/// The simulator of an environment.
-fn prefix_of(env: &str) -> &str {
-    env.split_once('/').map_or(env, |(prefix, _)| prefix)
+    play_watched(&simulation, &facts, &config, &path, play.quiet)
 }
 
 /// Plays a simulation with its progress on the terminal.
@@ -360,7 +290,7 @@ fn show(runs: &[&FinishedSimulation], play: &PlayOptions) -> anyhow::Result<()> 
         print_records(play.output, &records.collect::<Vec<_>>());
         return Ok(());
     }
-    let records: Vec<Value> = runs.iter().map(|run| for_output(summary_record(run))).collect();
+    let records: Vec<Value> = runs.iter().map(|run| for_output(run.summary())).collect();
     match records.as_slice() {
         [only] => print_record(play.output, only),
         several => print_records(play.output, several),
@@ -375,7 +305,7 @@ fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<
         anyhow::ensure!(thresholds.is_empty(), "{what}: --fail-if has nothing to check");
         say!("warning: {what}");
     }
-    let without_room = functions_without_room(run);
+    let without_room = run.functions_without_room();
     if without_room > 0 {
         say!(
             "warning: {without_room} of {} functions had requests and never a container: the nodes have no \
@@ -384,47 +314,13 @@ fn finish(run: &FinishedSimulation, thresholds: &[Threshold]) -> anyhow::Result<
             run.facts.nodes.map_or(String::new(), |nodes| format!("; there are --nodes {nodes}"))
         );
     }
-    crossed(thresholds, &with_former_percentages(summary_record(run), &FORMER))
-}
-
-/// The most of any seed.
-fn functions_without_room(run: &FinishedSimulation) -> usize {
-    run.outcomes.iter().map(SimulationOutcome::functions_without_room).max().unwrap_or(0)
+    crossed(thresholds, &with_former_percentages(run.summary(), &FORMER))
 }
 
 /// An SLO over the mean run time of a function.
 fn slo_factor(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok().filter(|factor| (1.0..=1000.0).contains(factor));
     factor.ok_or_else(|| format!("`{text}` is not a number from 1 to 1000"))
-}
-
-/// Means over seeds, with the interval of the SLO violations.
-pub(crate) fn summary_record(run: &FinishedSimulation) -> Value {
-    let over = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| {
-        let values: Vec<f64> = run.outcomes.iter().map(figure).collect();
-        Summary::of(&values).expect("a simulation has a seed")
-    };
-    let mean = |figure: &dyn Fn(&homeostat_simulate::SimulationOutcome) -> f64| over(figure).mean;
-    let violations = over(&|outcome| outcome.total.slo_violation_ratio);
-    json!({
-        "policy": run.facts.policy,
-        "seeds": run.outcomes.len(),
-        "requests": mean(&|outcome| outcome.total.requests as f64).round(),
-        "slo_violation_ratio": violations.mean,
-        "slo_violation_ratio_interval": violations.interval(),
-        "p99_over_slo": mean(&|outcome| outcome.total.p99_over_slo),
-        "preservation": mean(&|outcome| outcome.total.preservation),
-        "cpu_utilisation": mean(&|outcome| outcome.total.cpu_utilisation),
-        "memory_utilisation": mean(&|outcome| outcome.total.memory_utilisation),
-        "node_use": mean(&|outcome| outcome.node_use),
-        "container_s": mean(&|outcome| outcome.total.container_s),
-        "memory_gib_s": mean(&|outcome| outcome.total.memory_gib_s),
-        "cold_starts": mean(&|outcome| outcome.total.cold_starts as f64),
-        "ungranted": run.outcomes.iter().map(|outcome| outcome.ungranted).sum::<u64>(),
-        "functions_without_room": functions_without_room(run),
-        "refused": run.outcomes.iter().map(|outcome| outcome.refused).sum::<u64>(),
-        "run": run.path.display().to_string(),
-    })
 }
 
 /// Means over seeds of each function.

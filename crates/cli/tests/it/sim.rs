@@ -1,5 +1,7 @@
 //! Simulations from the command line.
 
+use std::io::Read;
+
 use crate::homeostat::{Workplace, files_below, refused};
 
 const SHORT: &str = "--duration 100s --set faas.functions=3 -q";
@@ -200,6 +202,32 @@ fn kpa_scales_to_zero_and_the_next_request_starts_a_container() {
     let seconds = |figures: &serde_json::Value| figures["container_s"].as_f64().unwrap();
     assert!(seconds(&to_zero) < 0.8 * seconds(&kept), "{to_zero} {kept}");
     assert!(to_zero["cold_starts"].as_f64() > kept["cold_starts"].as_f64(), "{to_zero}");
+}
+
+#[test]
+fn many_windows_are_packed_and_read_again() {
+    let place = Workplace::new();
+    let minutes: Vec<String> = (1..=14).map(|minute| minute.to_string()).collect();
+    let rows = (0..1200).map(|function| format!("o,a{function},f,1{}\n", ",0".repeat(13)));
+    let rows: String = rows.collect();
+    place.write("day.csv", format!("HashOwner,HashApp,HashFunction,{}\n{rows}", minutes.join(",")));
+    let called = place.call("sim faas --policy none --trace day.csv --duration 14m --run-dir run");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert!(called.stderr.contains("gets 100,800 lines, packed"), "{}", called.stderr);
+    assert!(!place.path("run/windows.jsonl").exists());
+    let packed = place.read("run/windows.jsonl.gz");
+    let mut plain = String::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut plain).unwrap();
+    assert_eq!(plain.lines().count(), 100_800);
+    assert!(packed.len() * 10 < plain.len(), "{} of {} bytes", packed.len(), plain.len());
+    place.done("report run --out page.html");
+    let page = String::from_utf8(place.read("page.html")).unwrap();
+    assert!(page.contains("Over time"));
+    // A file that was cut off is named.
+    place.write("run/windows.jsonl.gz", &packed[..packed.len() / 2]);
+    let called = place.call("report run --out cut.html");
+    assert_eq!(called.code, Some(2), "{}", called.stderr);
+    assert!(called.stderr.contains("windows.jsonl.gz cannot be used: line "), "{}", called.stderr);
 }
 
 #[test]

@@ -303,6 +303,7 @@ impl SrlStudy {
         self.play(plan, scenario, |place| {
             Ok(Controllers::Learned {
                 name: "s-rl".to_owned(),
+                file: None,
                 candidates: trained[place].candidates.clone(),
                 sampling: Sampling::Stochastic,
                 takes_turns: false,

@@ -18,6 +18,7 @@ fn simulation(policy: &str, ratios: &[(u64, f64)]) -> FinishedSimulation {
             kind: "simulation".to_owned(),
             homeostat: "0.1.0".to_owned(),
             policy: policy.to_owned(),
+            policy_file: None,
             scenario: "together".to_owned(),
             trace: None,
             nodes: None,

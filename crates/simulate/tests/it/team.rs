@@ -49,6 +49,7 @@ fn a_policy_of_a_team_sees_the_others_on_its_platform() {
     let weights = |scenario: Scenario| {
         let controllers = Controllers::Learned {
             name: "team".to_owned(),
+            file: None,
             candidates: vec![candidate.clone()],
             sampling: Sampling::Greedy,
             takes_turns: false,

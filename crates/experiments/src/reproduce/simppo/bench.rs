@@ -124,6 +124,7 @@ impl Bench<'_> {
                 primes: trained.curve_of(PRIMES as usize),
                 controllers: Controllers::Learned {
                     name: "s-rl".to_owned(),
+                    file: None,
                     candidates: trained.candidates,
                     sampling: Sampling::Stochastic,
                     takes_turns: false,
@@ -220,6 +221,7 @@ pub(super) fn controllers_of(preset: &Preset, training: &Training) -> Controller
     };
     Controllers::Learned {
         name: preset.name.to_owned(),
+        file: None,
         candidates: candidates.collect(),
         sampling,
         takes_turns: preset.method.order == Order::Queue,
