@@ -17,6 +17,8 @@ use clap::{Parser, Subcommand};
 use commands::{
     bench, calibrate, compare, config, demo, env, eval, operator, plot, policy, report, reproduce,
     sim, size, spans, trace, train,
+    bench, calibrate, compare, completions, config, demo, env, eval, operator, plot, policy,
+    report, reproduce, runs, sim, spans, trace, train,
 };
 
 /// Autoscaling controllers that keep services within their latency SLO at the lowest cost:
@@ -50,6 +52,9 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     /// Recommend the memory size of serverless functions from measurements at one or more sizes.
     Size(size::SizeArguments),
+    /// List runs with their results.
+    #[command(subcommand)]
+    Runs(runs::RunsCommand),
     /// Compare runs with paired confidence intervals.
     Compare(compare::CompareArguments),
     /// Write one self-contained HTML page about runs.
@@ -88,6 +93,8 @@ enum Command {
     Trajectories(operator::HandedOn),
     /// Answer short requests first, in front of OpenAI-compatible servers of language models.
     Gateway(operator::HandedOn),
+    /// Print the completion script of a shell.
+    Completions(completions::CompletionsArguments),
     /// Measure the speed of learning, simulation and the operator.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -134,6 +141,8 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Replay(arguments) => sim::replay(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Size(arguments) => size::run(&arguments),
+        Command::Runs(command) => runs::run(&command),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod env;
@@ -14,6 +15,7 @@ pub(crate) mod plot;
 pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod reproduce;
+pub(crate) mod runs;
 pub(crate) mod sim;
 pub(crate) mod size;
 pub(crate) mod spans;

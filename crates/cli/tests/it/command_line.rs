@@ -21,6 +21,72 @@ fn help_teaches_with_examples() {
 }
 
 #[test]
+fn shells_complete_every_command() {
+    let place = Workplace::new();
+    for (shell, mark) in [
+        ("bash", "complete -F _homeostat"),
+        ("zsh", "#compdef homeostat"),
+        ("fish", "complete -c homeostat"),
+    ] {
+        let script = place.done(&format!("completions {shell}"));
+        for part in [mark, "reproduce", "trajectories", "fail-if"] {
+            assert!(script.contains(part), "{shell}: {part} is missing");
+        }
+    }
+    place.write("script", place.done("completions bash"));
+    let typed = "source ./script; COMP_WORDS=(homeostat rep); COMP_CWORD=1; _homeostat homeostat rep homeostat; \
+                 echo ${COMPREPLY[@]}";
+    let shell = std::process::Command::new("bash")
+        .args(["--norc", "-c", typed])
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    let offered = String::from_utf8(shell.stdout).unwrap();
+    assert_eq!(
+        offered.trim(),
+        "replay reproduce report",
+        "{}",
+        String::from_utf8_lossy(&shell.stderr)
+    );
+}
+
+#[test]
+fn runs_are_listed_with_their_state_and_results() {
+    let place = Workplace::new();
+    assert!(place.call("runs list").stderr.contains("there is no directory runs"));
+    place.done(&format!("{SHORT} --run-dir runs/learnt"));
+    let sim =
+        "sim faas --policy none --duration 100s --set faas.functions=3 -q --seeds 1..2 --run-dir";
+    for name in ["runs/deep/er/played", "runs/killed", "runs/broken", "runs/worse"] {
+        place.done(&format!("{sim} {name}"));
+    }
+    std::fs::remove_file(place.path("runs/killed/summary.json")).unwrap();
+    place.write("runs/broken/summary.json", "{");
+    place.write("runs/worse/run.json", "\u{1b}[31m");
+    let rows = place.call("runs list --output json").json();
+    let states: Vec<(&str, &str)> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["run"].as_str().unwrap(), row["status"].as_str().unwrap()))
+        .collect();
+    let expect = [
+        ("runs/broken", "damaged"),
+        ("runs/deep/er/played", "finished"),
+        ("runs/killed", "unfinished"),
+        ("runs/learnt", "finished"),
+        ("runs/worse", "damaged"),
+    ];
+    assert_eq!(states, expect);
+    assert!(rows[1]["slo_violation_ratio"].is_number() && rows[1]["containers"].is_number());
+    assert_eq!((&rows[1]["seeds"], &rows[1]["policy"]), (&"1 2".into(), &"none".into()));
+    assert_eq!((&rows[3]["kind"], &rows[3]["policy"]), (&"training".into(), &"ppo".into()));
+    assert!(rows[3]["return_mean"].is_number(), "{rows}");
+    let table = place.done("runs list");
+    assert!(table.starts_with("RUN ") && table.contains("SLO_VIOLATION_PCT"), "{table}");
+}
+
+#[test]
 fn a_replay_that_names_a_prometheus_is_of_a_cluster_and_any_other_of_a_simulation() {
     let place = Workplace::new();
     for words in ["replay --prometheus http://localhost:9090 --help", "replay --prometheus= --help"]
@@ -314,6 +380,15 @@ fn the_demo_tells_its_story_in_figures() {
         assert!(place.path("runs/demo").join(file).is_file(), "{file} is missing");
     }
     assert!(demo.stderr.contains("SLOs met"), "{}", demo.stderr);
+    let page = String::from_utf8(place.read("runs/demo/report.html")).unwrap();
+    for part in [
+        "Training of the team (simppo+)",
+        "When the platform grows",
+        "Growth in figures",
+        "<pre>homeostat demo --seed 1 --episodes 10 --trials 1</pre>",
+    ] {
+        assert!(page.contains(part), "{part} is missing from the report");
+    }
     let again = place.call("demo --episodes 10 --trials 1 --output json").json();
     assert_eq!((&again["comparison"], &again["growth"]), (&json["comparison"], &json["growth"]));
 }
