@@ -68,7 +68,7 @@ fn bars(comparison: &Comparison, key: &str, name: &str, is_part: bool) -> String
         let middle = ROW * (place as f64 + 0.5);
         let end = across.part(summary.mean);
         plot.text(0.0, middle + 4.0, -8.0, Anchor::End, "row-name", &shorten(label, 11));
-        plot.bar(end, middle - BAR / 2.0, BAR, &format!("bar s{}", look(place)));
+        plot.bar(end, middle - BAR / 2.0, BAR, &format!("bar {}", look(place)));
         if let Some(half) = summary.interval() {
             let ends = [summary.mean - half, summary.mean + half].map(|end| across.part(end));
             plot.span(ends[0], ends[1], middle, "interval");

@@ -66,6 +66,7 @@ fn facts(finding: &Finding) -> String {
     match finding.seeds.len() {
         0 => "No seeds".to_owned(),
         1 => format!("Seed {seeds}, so no intervals"),
+        2 => format!("2 seeds, {seeds} · means, and the smallest and the largest"),
         count => format!("{count} seeds, {seeds} · means ± 95&nbsp;% intervals over seeds"),
     }
 }

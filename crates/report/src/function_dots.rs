@@ -59,7 +59,7 @@ pub(super) fn function_dots(subject: &Subject) -> Option<String> {
             if let Some(half) = summary.interval() {
                 let ends = [summary.mean - half, summary.mean + half];
                 let [from, to] = ends.map(|end| across.part(end.exp()));
-                plot.span(from, to, y, &format!("whisker s{}", look(series)));
+                plot.span(from, to, y, &format!("whisker {}", look(series)));
             }
             let says = format!(
                 "{}, {}: p99 is {:.2} times the SLO threshold of {:.0} ms",

@@ -7,12 +7,15 @@ use super::markup::{escape, listed, section, table};
 use crate::compare::{ComparedRun, Comparison, Difference, RunKind, Verdict, compact, signed};
 
 /// The paragraph and the tables of one comparison.
-pub(super) fn headline(comparison: &Comparison) -> String {
+pub(super) fn headline(comparison: &Comparison, closest: Option<&Comparison>) -> String {
     let words = match comparison.kind {
         RunKind::Simulation => simulation_words(comparison),
         RunKind::Training => training_words(comparison),
     };
-    let mut html = format!("<p class=\"answer\">{words}</p>");
+    let winner = closest.map_or(String::new(), |closest| {
+        format!("<p class=\"answer winner\">{}</p>", winner_words(closest))
+    });
+    let mut html = format!("{winner}<p class=\"answer\">{words}</p>");
     if !comparison.setting_differences.is_empty() {
         let settings: Vec<String> =
             comparison.setting_differences.iter().map(|one| escape(&one.to_string())).collect();
@@ -33,6 +36,37 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         RunKind::Training => "learnt",
     };
     section(id, heading, "", &html)
+}
+
+/// Who has the fewest SLO violations, and whether the seeds tell it from the next.
+fn winner_words(closest: &Comparison) -> String {
+    let [next, winner] = closest.runs.as_slice() else { return String::new() };
+    let violations =
+        winner.differences.iter().find(|difference| difference.metric.key == "slo_violation_ratio");
+    let (shown, number) = match violations {
+        Some(difference) => {
+            let (mean, interval) = difference.in_unit();
+            let shown = difference.verdict() == Verdict::Better;
+            (shown, format!(" ({} points)", signed(mean, interval)))
+        }
+        None => (false, String::new()),
+    };
+    let [own, other] = [winner, next].map(|run| {
+        format!(
+            "{}&nbsp;% at {} container-seconds",
+            figure(run, "slo_violation_ratio"),
+            mean(run, "container_s")
+        )
+    });
+    let (winner, next) = (escape(&winner.label), escape(&next.label));
+    match shown {
+        true => format!(
+            "<strong>{winner} has the fewest SLO violations</strong>: {own}, against {other} of {next}, the next{number}."
+        ),
+        false => format!(
+            "<strong>No clear winner</strong>: {winner} has the fewest SLO violations with {own}, but the seeds do not show a difference from {next}, {other}{number}."
+        ),
+    }
 }
 
 fn simulation_words(comparison: &Comparison) -> String {
@@ -156,7 +190,10 @@ fn figures_table(comparison: &Comparison) -> String {
         }));
         row
     });
-    let caption = format!("Means with 95&nbsp;% intervals over {trials}");
+    let mut caption = format!("Means with 95&nbsp;% intervals over {trials}");
+    if comparison.kind == RunKind::Simulation {
+        caption.push_str("; p99 / SLO threshold is the geometric mean over functions");
+    }
     table(&caption, &columns, &rows.collect::<Vec<_>>())
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::markup::escape;
 
-/// Looks that the style sheet knows; with more runs they come around again.
+/// Colours, dashes and marks that the style sheet knows of each.
 pub(super) const LOOKS: usize = 8;
 
 /// The marks, drawn once and used by name. Shapes differ, so that colours are not needed to tell runs apart.
@@ -21,9 +21,24 @@ pub(super) const MARKS: &str = concat!(
     "</defs></svg>"
 );
 
-/// The look of the run at this place.
-pub(super) fn look(place: usize) -> usize {
-    place % LOOKS
+/// How a run is drawn: its colour, and the number of its dash and mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    colour: usize,
+    pub(super) mark: usize,
+}
+
+/// The classes of the style sheet.
+impl std::fmt::Display for Look {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "s{} h{}", self.colour, self.mark)
+    }
+}
+
+/// The look of the run at this place. After eight runs colours come around again with other dashes
+/// and marks: the first 64 differ.
+pub(super) fn look(place: usize) -> Look {
+    Look { colour: place % LOOKS, mark: (place + place / LOOKS) % LOOKS }
 }
 
 /// A line that names every run beside its look.
@@ -44,6 +59,21 @@ pub(super) fn key_of(labels: &[(usize, &str)]) -> String {
 pub(super) fn swatch(place: usize) -> String {
     let look = look(place);
     format!(
-        "<svg class=\"swatch\" width=\"30\" height=\"12\" aria-hidden=\"true\"><line class=\"line s{look}\" x2=\"30\" y1=\"6\" y2=\"6\"/><use class=\"mark s{look}\" href=\"#m{look}\" x=\"15\" y=\"6\"/></svg>"
+        "<svg class=\"swatch\" width=\"30\" height=\"12\" aria-hidden=\"true\"><line class=\"line {look}\" x2=\"30\" y1=\"6\" y2=\"6\"/><use class=\"mark {look}\" href=\"#m{}\" x=\"15\" y=\"6\"/></svg>",
+        look.mark
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_of_many_runs_look_alike() {
+        let looks: BTreeSet<String> = (0..64).map(|place| look(place).to_string()).collect();
+        assert_eq!(looks.len(), 64);
+        assert_eq!(look(3).to_string(), "s3 h3");
+    }
 }

@@ -40,7 +40,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     let hundredth = plot.y(&up, 0.01);
     plot.level(hundredth, "slo faint");
     for (place, tail) in tails.iter().enumerate() {
-        let class = format!("line s{}", look(place));
+        let class = format!("line {}", look(place));
         let mut is_over = false;
         let mut points = Vec::new();
         for step in 0..=POINTS {
@@ -67,7 +67,7 @@ pub(super) fn latency(subject: &Subject) -> Option<String> {
     Some(section(
         "latency",
         "Latency",
-        "All requests of all functions and seeds that were answered or timed out: the share of requests whose latency exceeds a multiple of the SLO threshold. Marks are at the slowest hundredth; a policy that meets its SLOs has its mark left of the vertical line.",
+        "All requests of all functions and seeds that were answered or timed out: the share of requests whose latency exceeds a multiple of the SLO threshold. Marks are at the slowest hundredth of all requests together, in which busy functions count most; the p99 / SLO threshold of the table is the geometric mean over functions, in which each counts the same.",
         &content,
     ))
 }

@@ -54,12 +54,12 @@ pub(super) fn learning(subject: &Subject) -> Option<String> {
                 (across.part(*step), plot.y(&up, lower), plot.y(&up, upper))
             })
             .collect();
-        plot.band(&format!("band s{}", look(place)), &band);
+        plot.band(&format!("band {}", look(place)), &band);
         let line: Vec<_> = points
             .iter()
             .map(|(step, summary)| Some((across.part(*step), plot.y(&up, summary.mean))))
             .collect();
-        plot.line(&format!("line s{}", look(place)), line.into_iter());
+        plot.line(&format!("line {}", look(place)), line.into_iter());
     }
     let names: Vec<&str> = curves.iter().map(|(name, _)| name.as_str()).collect();
     let content = key(&names) + "<figure>" + &plot.finish() + "</figure>";

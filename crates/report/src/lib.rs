@@ -5,6 +5,7 @@
 //! width while their letters keep their size. Every text that comes from a file is escaped.
 #![forbid(unsafe_code)]
 
+mod additions;
 mod axis;
 pub mod compare;
 mod costs;
@@ -30,8 +31,9 @@ mod svg;
 mod timeline;
 mod windows;
 
+pub use additions::Additions;
 pub use critical_path_page::{CriticalPathPage, write_critical_paths};
 pub use finding::{Cell, Finding, Line, Picture, Table};
 pub use finding_page::write_finding;
-pub use page::write_report;
+pub use page::{write_report, write_report_with};
 pub use spread::Spread;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use homeostat_lab::{Result, write_atomically};
 
+use super::additions::Additions;
 use super::costs::costs;
 use super::document::Document;
 use super::function_dots::function_dots;
@@ -20,22 +21,33 @@ const SCRIPT: &str = include_str!("page.js");
 /// Writes a report about these runs as a whole or not at all. Runs that are broken or not
 /// finished are refused with the name of the file.
 pub fn write_report(paths: &[PathBuf], title: Option<&str>, out: &Path) -> Result<()> {
+    write_report_with(paths, title, &Additions::default(), out)
+}
+
+/// [`write_report`] with more results of the same command.
+pub fn write_report_with(
+    paths: &[PathBuf],
+    title: Option<&str>,
+    additions: &Additions,
+    out: &Path,
+) -> Result<()> {
     let subject = Subject::read(paths)?;
-    let html = page(&subject, title);
+    let html = page(&subject, title, additions);
     write_atomically(out, html.as_bytes())
 }
 
-fn page(subject: &Subject, title: Option<&str>) -> String {
+fn page(subject: &Subject, title: Option<&str>, additions: &Additions) -> String {
     let title = escape(title.map_or_else(|| default_title(subject), str::to_owned).trim());
     let parts = [
-        subject.played.as_ref().map(headline),
-        subject.trained.as_ref().map(headline),
+        subject.played.as_ref().map(|played| headline(played, subject.closest.as_ref())),
+        subject.trained.as_ref().map(|trained| headline(trained, None)),
         learning(subject),
         latency(subject),
         function_dots(subject),
         costs(subject),
         timeline(subject),
-        Some(played(subject)),
+        Some(additions.sections()),
+        Some(played(subject, additions.command.as_deref())),
     ];
     let content: String = parts.into_iter().flatten().collect();
     Document {

@@ -77,7 +77,7 @@ pub(super) fn picture(picture: &Picture, names: &[&str]) -> Option<String> {
                 (across.part(*x), plot.y(&up, mean - half), plot.y(&up, mean + half))
             });
             let band: Vec<_> = band.collect();
-            plot.band(&format!("band s{}", look(*place)), &band);
+            plot.band(&format!("band {}", look(*place)), &band);
         }
     }
     for (place, line) in &lines {
@@ -86,7 +86,7 @@ pub(super) fn picture(picture: &Picture, names: &[&str]) -> Option<String> {
             .iter()
             .map(|point| is_drawn(point).then(|| (across.part(point.0), plot.y(&up, point.1))));
         let drawn: Vec<_> = drawn.collect();
-        plot.line(&format!("line s{}", look(*place)), drawn.into_iter());
+        plot.line(&format!("line {}", look(*place)), drawn.into_iter());
     }
     for (order, (place, line)) in lines.iter().enumerate() {
         let offset = order as f64 / lines.len() as f64;
@@ -213,8 +213,12 @@ mod tests {
             line("one seed", &[(1.0, 0.1, 0.0), (50.0, 0.2, 0.0)]),
         ];
         let svg = picture(&drawing(lines, Vec::new()), &["a", "b", "one seed"]).unwrap();
-        assert_eq!((count(&svg, "\"line s1\" d="), count(&svg, "\"line s2\" d=")), (1, 1), "{svg}");
-        assert_eq!((count(&svg, "\"band s1\""), count(&svg, "\"band s2\"")), (1, 0), "{svg}");
+        assert_eq!(
+            (count(&svg, "\"line s1 h1\" d="), count(&svg, "\"line s2 h2\" d=")),
+            (1, 1),
+            "{svg}"
+        );
+        assert_eq!((count(&svg, "\"band s1 h1\""), count(&svg, "\"band s2 h2\"")), (1, 0), "{svg}");
         // From zero, as it begins just after it.
         assert!(svg.contains("d=\"M20 "), "{svg}");
         assert!(svg.contains("one seed starts at 0.100 and ends at 0.200"), "{svg}");
@@ -229,7 +233,7 @@ mod tests {
         let svg = picture(&drawing(lines, vec![(f64::NAN, "?".to_owned())]), &["gap"]).unwrap();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(!svg.contains("nothing"), "{svg}");
-        assert_eq!(count(&svg, "\"band s0\""), 2, "{svg}");
+        assert_eq!(count(&svg, "\"band s0 h0\""), 2, "{svg}");
         assert!(picture(&drawing(Vec::new(), Vec::new()), &[]).is_none());
     }
 

@@ -10,7 +10,7 @@ use super::subject::Subject;
 use crate::compare::{SimulatorSettings, TrainingRun};
 
 /// The section about every run.
-pub(super) fn played(subject: &Subject) -> String {
+pub(super) fn played(subject: &Subject, command: Option<&str>) -> String {
     let mut content = String::new();
     if !subject.simulations.is_empty() {
         let columns = [
@@ -38,7 +38,7 @@ pub(super) fn played(subject: &Subject) -> String {
     let _ = write!(
         content,
         "<h3>How to repeat it</h3><p>The same version, settings and seeds give the same bytes.</p><pre>{}</pre>",
-        escape(&commands(subject))
+        escape(&command.map_or_else(|| commands(subject), str::to_owned))
     );
     for (path, text) in &subject.settings {
         let _ = write!(
@@ -100,10 +100,12 @@ fn commands(subject: &Subject) -> String {
 fn simulation_command(facts: &SimulationFacts, path: &Path) -> String {
     let simulator = SimulatorSettings::of_run(path);
     let mut command = format!("homeostat sim {}", quoted(&simulator.prefix));
-    // A learned policy is known by the name of its file only.
-    let policy = match Controllers::names().contains(&facts.policy.as_str()) {
-        true => facts.policy.clone(),
-        false => format!("PATH/TO/{}", facts.policy),
+    let is_rule = Controllers::names().contains(&facts.policy.as_str());
+    let policy = match &facts.policy_file {
+        Some(file) => file.display().to_string(),
+        None if is_rule => facts.policy.clone(),
+        // Runs of 0.1.0 have only the name of its file.
+        None => format!("PATH/TO/{}", facts.policy),
     };
     let _ = write!(command, " --policy {}", quoted(&policy));
     let _ =

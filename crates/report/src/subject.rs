@@ -19,6 +19,9 @@ pub(super) struct Subject {
     pub(super) simulations: Vec<SimulatedRun>,
     /// Their comparison, if there are any.
     pub(super) played: Option<Comparison>,
+    /// The two simulations with the fewest SLO violations, the better one last; nothing for one, or on
+    /// systems with different settings.
+    pub(super) closest: Option<Comparison>,
     /// The functions of the first simulation.
     pub(super) functions: Vec<FunctionSubject>,
     pub(super) trainings: Vec<TrainingRun>,
@@ -45,6 +48,8 @@ pub(super) struct FunctionSubject {
     pub(super) slo_ms: f64,
     /// Requests that violated the SLO, over all runs and seeds.
     pub(super) slo_violations: f64,
+    /// Their share of the requests of the first seed of every run: what the page shows of it.
+    pub(super) first_seed_ratio: f64,
     /// Whether it is shown over time.
     pub(super) is_shown: bool,
 }
@@ -69,6 +74,7 @@ impl Subject {
         let comparison = (!played.is_empty())
             .then(|| Comparison::of_simulations(&simulated, 0, Scope::Total))
             .flatten();
+        let closest = comparison.as_ref().and_then(|all| closest(all, &simulated));
         let trained = (!trainings.is_empty())
             .then(|| Comparison::of_trainings(&trainings.iter().collect::<Vec<_>>(), 0));
         let directories = trainings.iter().map(|run| RunDirectory::open(&run.path));
@@ -87,6 +93,7 @@ impl Subject {
         Ok(Self {
             simulations,
             played: comparison,
+            closest,
             functions,
             trainings,
             trained,
@@ -117,6 +124,28 @@ impl SimulatedRun {
     }
 }
 
+/// The comparison of the two simulations with the fewest SLO violations.
+fn closest(all: &Comparison, simulated: &[&FinishedSimulation]) -> Option<Comparison> {
+    if !all.setting_differences.is_empty() {
+        return None;
+    }
+    let violations = |place: usize| {
+        let figures = &all.runs[place].figures;
+        let found = figures.iter().find(|(metric, _)| metric.key == "slo_violation_ratio");
+        found.map_or(f64::INFINITY, |(_, summary)| summary.mean)
+    };
+    let mut places: Vec<usize> = (0..all.runs.len()).collect();
+    places.sort_by(|a, b| violations(*a).total_cmp(&violations(*b)));
+    let [winner, next, ..] = places[..] else { return None };
+    let mut pair =
+        Comparison::of_simulations(&[simulated[next], simulated[winner]], 0, Scope::Total)?;
+    // Names tell all runs apart, not only these two.
+    for (run, place) in pair.runs.iter_mut().zip([next, winner]) {
+        run.label.clone_from(&all.runs[place].label);
+    }
+    Some(pair)
+}
+
 fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
     let Some(first) = runs.first().and_then(|run| run.outcomes.first()) else { return Vec::new() };
     let all = || runs.iter().flat_map(|run| &run.outcomes).flat_map(|outcome| &outcome.functions);
@@ -127,6 +156,14 @@ fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
             let own = all().filter(|other| other.number == function.number);
             let violations =
                 own.map(|own| own.figures.slo_violation_ratio * own.figures.requests as f64);
+            let of_first = runs.iter().filter_map(|run| run.outcomes.first());
+            let of_first = of_first.flat_map(|outcome| &outcome.functions);
+            let of_first = of_first.filter(|other| other.number == function.number);
+            let (mut violated, mut requests) = (0.0, 0.0);
+            for own in of_first {
+                violated += own.figures.slo_violation_ratio * own.figures.requests as f64;
+                requests += own.figures.requests as f64;
+            }
             let same = first.functions.iter().filter(|other| other.name == function.name).count();
             let label = match same {
                 1 => function.name.clone(),
@@ -137,6 +174,7 @@ fn functions_of(runs: &[FinishedSimulation]) -> Vec<FunctionSubject> {
                 label,
                 slo_ms: function.slo_ms,
                 slo_violations: violations.sum(),
+                first_seed_ratio: violated / f64::max(requests, 1.0),
                 is_shown: true,
             }
         })

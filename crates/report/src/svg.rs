@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use super::axis::Axis;
+use super::key::Look;
 use super::markup::escape;
 
 /// Width of the inner picture in its own units.
@@ -172,11 +173,11 @@ impl Plot {
     }
 
     /// A series' own mark, with what it says when pointed at.
-    pub(super) fn mark(&mut self, series: usize, part: f64, y: f64, says: &str) {
+    pub(super) fn mark(&mut self, look: Look, part: f64, y: f64, says: &str) {
         let _ = write!(
             self.front,
-            "<use class=\"mark s{0}\" href=\"#m{0}\" x=\"{1}%\" y=\"{2}\"><title>{3}</title></use>",
-            series,
+            "<use class=\"mark {look}\" href=\"#m{}\" x=\"{}%\" y=\"{}\"><title>{}</title></use>",
+            look.mark,
             percent(part),
             short(y),
             escape(says)
@@ -312,7 +313,7 @@ mod tests {
     fn titles_and_texts_are_escaped() {
         let mut plot = Plot::new("<b>", "&", 10.0);
         plot.text(0.0, 0.0, 0.0, Anchor::Start, "tick", "<script>");
-        plot.mark(0, 0.5, 1.0, "\"><script>");
+        plot.mark(crate::key::look(0), 0.5, 1.0, "\"><script>");
         let svg = plot.finish();
         assert!(svg.contains("<title>&lt;b&gt;</title><desc>&amp;</desc>"), "{svg}");
         assert!(!svg.contains("<script>"), "{svg}");

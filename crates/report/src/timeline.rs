@@ -54,7 +54,8 @@ pub(super) fn timeline(subject: &Subject) -> Option<String> {
         .iter()
         .filter(|function| function.is_shown && has_windows(function.number))
         .collect();
-    let worst = shown.iter().max_by(|a, b| a.slo_violations.total_cmp(&b.slo_violations))?.number;
+    let worst =
+        shown.iter().rev().max_by(|a, b| a.first_seed_ratio.total_cmp(&b.first_seed_ratio))?.number;
     let mut content = chooser(&shown);
     for function in &shown {
         let open = if function.number == worst { " open" } else { "" };
@@ -84,7 +85,7 @@ pub(super) fn timeline(subject: &Subject) -> Option<String> {
     let mut seeds: Vec<String> = seeds.map(u64::to_string).collect();
     seeds.dedup();
     let words = format!(
-        "Seed {}, window by window; the function with the most SLO violations is expanded. Strokes under the first picture are SLO violations, a row for each policy: a stroke as high as its row is a window in which every request violated the SLO. Latencies beyond {MAX_OVER}× are drawn at the top.{thinned}{hidden}",
+        "Seed {}, window by window; the function with the largest share of SLO violations is expanded. Strokes under the first picture are SLO violations, a row for each policy: a stroke as high as its row is a window in which every request violated the SLO. Latencies beyond {MAX_OVER}× are drawn at the top.{thinned}{hidden}",
         seeds.join(", ")
     );
     Some(section("time", "Over time", &words, &content))
@@ -177,7 +178,7 @@ fn latency_panel(
             point.p99_over_slo.map(|over| (across.part(point.t_s), plot.y(&up, over)))
         });
         let line: Vec<_> = line.collect();
-        plot.line(&format!("line thin s{}", look(*place)), line.into_iter());
+        plot.line(&format!("line thin {}", look(*place)), line.into_iter());
         let violated = points.iter().filter(|point| point.slo_violation_ratio() > 0.0);
         let strokes = violated.map(|point| {
             // One violation among many is still to be seen.
@@ -188,7 +189,7 @@ fn latency_panel(
         });
         let foot = TALL + STROKE_ROW * (row as f64 + 1.0);
         plot.level(foot, "grid");
-        plot.strokes(&format!("stroke s{}", look(*place)), foot, strokes);
+        plot.strokes(&format!("stroke {}", look(*place)), foot, strokes);
     }
     seconds(&mut plot, across, TALL + rows + 20.0);
     plot.finish()
@@ -214,7 +215,7 @@ fn small_panel(
     let mut plot = Plot::new(&title, &words.join("; "), SMALL);
     plot.left_axis(&up, tick_label);
     for (place, _, points) in lines {
-        let class = format!("line thin s{}", look(*place));
+        let class = format!("line thin {}", look(*place));
         let places =
             points.iter().map(|point| (across.part(point.t_s), plot.y(&up, (panel.value)(point))));
         let places: Vec<(f64, f64)> = places.collect();

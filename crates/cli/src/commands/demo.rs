@@ -13,7 +13,7 @@ use homeostat_lab::{
     Candidate, Error, FormerPercentage, RunConfig, RunDirectory, load_candidates,
     with_former_percentages, write_atomically,
 };
-use homeostat_report::write_report;
+use homeostat_report::{Additions, Cell, Line, Picture, Table, write_report_with};
 use homeostat_rl::Sampling;
 use homeostat_simulate::{
     Controllers, FinishedSimulation, Growth, GrowthWindow, Scenario, Simulation,
@@ -22,7 +22,7 @@ use homeostat_train::{ExtraWriters, Glance, Training, WatchedTeam};
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::commands::sim::{play_watched, summary_record};
+use crate::commands::sim::play_watched;
 use crate::output::{Output, in_percent, print, print_records};
 use crate::progress::{LiveView, StoryView};
 
@@ -103,7 +103,7 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
     );
     let directory = RunDirectory::next_free(Path::new("runs"), "demo");
     let alone = learn_alone(&config, &directory)?;
-    let together = learn_together(&config, arguments, &directory)?;
+    let (together, glances) = learn_together(&config, arguments, &directory)?;
     let contestants = contestants(alone, together)?;
 
     say!("\ncomparing all policies on requests that were not used in training");
@@ -117,12 +117,20 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
         };
         finished.push(play(&simulation, &config, &directory, arguments.trials)?);
     }
-    let grown = grow(arguments, &contestants)?;
+    let (grown, growth) = grow(arguments, &contestants)?;
 
     let report = directory.join("report.html");
     let mut runs: Vec<PathBuf> = finished.iter().map(|run| run.path.clone()).collect();
     runs.push(directory.join(ALONE));
-    write_report(&runs, Some("Twelve functions under four policies"), &report)?;
+    let additions = Additions {
+        pictures: vec![learning_of_team(&glances), growth],
+        tables: vec![growth_table(&grown)],
+        command: Some(format!(
+            "homeostat demo --seed {} --episodes {} --trials {}",
+            arguments.seed, arguments.episodes, arguments.trials
+        )),
+    };
+    write_report_with(&runs, Some("Twelve functions under four policies"), &additions, &report)?;
     let compared: Vec<Compared> = finished.iter().map(Compared::of).collect();
     let record = json!({
         "seed": arguments.seed,
@@ -164,23 +172,24 @@ fn learn_alone(config: &RunConfig, directory: &Path) -> anyhow::Result<Controlle
     say!("trained twelve agents, each alone, in {seconds:.1} s\n");
     let candidates = load_candidates(&learned)?;
     let (name, sampling) = (ALONE.to_owned(), Sampling::Greedy);
-    Ok(Controllers::Learned { name, candidates, sampling, takes_turns: false })
+    Ok(Controllers::Learned { name, file: Some(learned), candidates, sampling, takes_turns: false })
 }
 
 fn learn_together(
     config: &RunConfig,
     arguments: &DemoArguments,
     directory: &Path,
-) -> anyhow::Result<Controllers> {
+) -> anyhow::Result<(Controllers, Vec<(u64, Glance)>)> {
     let plan = faas_plan(config)?;
     let start = Instant::now();
     let mut team = WatchedTeam::new(&plan, arguments.seed, arguments.episodes)?;
     let view = StoryView::new("episode")?;
-    let mut episode = 0;
+    let (mut episode, mut glances) = (0, Vec::new());
     while episode < arguments.episodes {
         let glance = team.play()?;
         episode = (episode + team.episodes_at_once()).min(arguments.episodes);
         view.show(episode, arguments.episodes, &describe(&glance));
+        glances.push((episode, glance));
         view.stop_if_asked()?;
     }
     view.finish();
@@ -197,7 +206,30 @@ fn learn_together(
     );
     let name = WatchedTeam::METHOD.to_owned();
     let candidates = vec![Candidate { name: name.clone(), agent: 0, policy }];
-    Ok(Controllers::Learned { name, candidates, sampling: Sampling::Greedy, takes_turns: false })
+    let sampling = Sampling::Greedy;
+    let team =
+        Controllers::Learned { name, file: Some(file), candidates, sampling, takes_turns: false };
+    Ok((team, glances))
+}
+
+/// SLO violations of the team while it learns, each point the mean of a stretch of episodes.
+fn learning_of_team(glances: &[(u64, Glance)]) -> Picture {
+    let stretch = glances.len().div_ceil(80).max(1);
+    let point = |glances: &[(u64, Glance)]| {
+        let sum: f64 = glances.iter().map(|(_, glance)| glance.slo_violation_ratio).sum();
+        let last = glances.last().map_or(0, |(episode, _)| *episode);
+        (last as f64, 100.0 * sum / glances.len() as f64, 0.0)
+    };
+    Picture {
+        title: "Training of the team (simppo+)".to_owned(),
+        x: "episode".to_owned(),
+        y: "SLO violations, % of requests".to_owned(),
+        marks: Vec::new(),
+        lines: vec![Line {
+            name: WatchedTeam::METHOD.to_owned(),
+            points: glances.chunks(stretch).map(point).collect(),
+        }],
+    }
 }
 
 /// The team first.
@@ -222,7 +254,10 @@ fn play(
 }
 
 /// Half-way five functions and a node come.
-fn grow(arguments: &DemoArguments, contestants: &[Controllers]) -> anyhow::Result<Vec<Grown>> {
+fn grow(
+    arguments: &DemoArguments,
+    contestants: &[Controllers],
+) -> anyhow::Result<(Vec<Grown>, Picture)> {
     let config = config(arguments, FUNCTIONS[1])?;
     let plan = faas_plan(&config)?;
     say!(
@@ -230,7 +265,7 @@ fn grow(arguments: &DemoArguments, contestants: &[Controllers]) -> anyhow::Resul
          {:.0} %; no policy is trained further",
         100.0 * plan.mean_load()
     );
-    let mut grown = Vec::new();
+    let (mut grown, mut lines) = (Vec::new(), Vec::new());
     for controllers in contestants {
         let growth = Growth {
             plan: plan.clone(),
@@ -258,9 +293,44 @@ fn grow(arguments: &DemoArguments, contestants: &[Controllers]) -> anyhow::Resul
             trials.push(windows);
         }
         view.finish();
+        let curves = trials.iter().map(|windows| {
+            let ratios = windows.iter().map(|window| 100.0 * glance_of(window).slo_violation_ratio);
+            ratios.collect::<Vec<f64>>()
+        });
+        let mut line = Line::over_seeds(controllers.name(), &curves.collect::<Vec<_>>());
+        // From windows to seconds.
+        line.points.iter_mut().for_each(|(at, _, _)| *at *= plan.window().seconds());
+        lines.push(line);
         grown.push(Grown::of(controllers.name(), &trials));
     }
-    Ok(grown)
+    let half_way = HALF as f64 * plan.window().seconds();
+    let picture = Picture {
+        title: "When the platform grows".to_owned(),
+        x: "second".to_owned(),
+        y: "SLO violations, % of requests".to_owned(),
+        marks: vec![(half_way, "five functions and a node more".to_owned())],
+        lines,
+    };
+    Ok((grown, picture))
+}
+
+fn growth_table(grown: &[Grown]) -> Table {
+    let columns = [
+        "policy",
+        "SLO violations before, %",
+        "in the first hundred seconds, %",
+        "after, %",
+        "containers for each function before",
+        "and after",
+    ];
+    let mut table = Table::new("Growth in figures", &columns);
+    for one in grown {
+        let mut row: Vec<Cell> = vec![one.policy.as_str().into()];
+        row.extend(one.slo_violation_ratio.map(|ratio| Cell::Number(100.0 * ratio)));
+        row.extend(one.containers_each.map(Cell::Number));
+        table.push(row);
+    }
+    table
 }
 
 fn glance_of(window: &GrowthWindow) -> Glance {
@@ -295,7 +365,7 @@ struct Compared {
 
 impl Compared {
     fn of(run: &FinishedSimulation) -> Self {
-        let all = summary_record(run);
+        let all = run.summary();
         let number = |key: &str| all[key].as_f64().unwrap_or(0.0);
         Self {
             policy: run.facts.policy.clone(),

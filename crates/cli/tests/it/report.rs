@@ -60,6 +60,85 @@ fn a_report_is_one_file_with_everything_in_it() {
 }
 
 #[test]
+fn nine_runs_look_different_and_the_best_is_named() {
+    let place = Workplace::new();
+    let policies = [
+        "none",
+        "random",
+        "hpa",
+        "vpa",
+        "hpa+vpa",
+        "kpa",
+        "ensure",
+        "ensure-util",
+        "on-demand",
+        "aimd",
+    ];
+    let flags = "--duration 200s --seeds 1..3 --set faas.functions=3 -q";
+    for policy in policies {
+        place.done(&format!("sim faas --policy {policy} {flags} --run-dir {policy}"));
+    }
+    place.done(&format!("report {} --out page.html", policies.join(" ")));
+    let page = String::from_utf8(place.read("page.html")).unwrap();
+    let (_, key) = page.split_once("<ul class=\"key\">").unwrap();
+    let rows = key.split("</ul>").next().unwrap().split("<li>").skip(1);
+    let looks: std::collections::BTreeSet<&str> = rows
+        .map(|row| row.split("<line class=\"line ").nth(1).unwrap().split('"').next().unwrap())
+        .collect();
+    assert_eq!(looks.len(), policies.len(), "{looks:?}");
+    // The best by the figures of the runs themselves.
+    let rows = place.call("runs list . --output json").json();
+    let ratio = |policy: &&str| {
+        let row =
+            rows.as_array().unwrap().iter().find(|row| row["policy"] == *policy).unwrap().clone();
+        row["slo_violation_ratio"].as_f64().unwrap()
+    };
+    let best = policies.iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap();
+    let claims = [
+        format!("<strong>{best} has the fewest SLO violations</strong>"),
+        format!("<strong>No clear winner</strong>: {best} has the fewest"),
+    ];
+    assert!(claims.iter().any(|claim| page.contains(claim)), "{best} is not named");
+    assert!(page.contains("is the geometric mean over functions"));
+    // The expanded function has the largest share of SLO violations in the first seed.
+    let summaries: Vec<serde_json::Value> = policies
+        .iter()
+        .map(|policy| {
+            serde_json::from_slice(&place.read(&format!("{policy}/summary.json"))).unwrap()
+        })
+        .collect();
+    let share = |function: usize| {
+        let figures =
+            summaries.iter().map(|run| &run["outcomes"][0]["functions"][function]["figures"]);
+        let (mut violated, mut requests) = (0.0, 0.0);
+        for figures in figures {
+            let count = figures["requests"].as_f64().unwrap();
+            violated += figures["slo_violation_ratio"].as_f64().unwrap() * count;
+            requests += count;
+        }
+        violated / requests
+    };
+    let worst = (0..3).max_by(|a, b| share(*a).total_cmp(&share(*b))).unwrap();
+    let open = format!("<details class=\"function\" id=\"function-{worst}\" open>");
+    assert!(page.contains(&open), "{open}");
+}
+
+#[test]
+fn the_command_of_a_learned_policy_names_its_file() {
+    let place = Workplace::new();
+    place.done("train ppo --env faas/function-v2 --steps 100 --set run.log_every=50 --quiet --run-dir learnt");
+    place.done("sim faas --policy learnt/policies/agent-0.policy --duration 100s --set faas.functions=3 -q --run-dir played");
+    place.done("report played");
+    let page = String::from_utf8(place.read("report.html")).unwrap();
+    let command = "homeostat sim faas --policy learnt/policies/agent-0.policy --seeds 1 --duration 100s --config played/config.toml";
+    assert!(page.contains(command));
+    place.done(
+        &command.replace("homeostat ", "").replace(" --config", " -q --run-dir again --config"),
+    );
+    assert_eq!(place.read("again/windows.jsonl"), place.read("played/windows.jsonl"));
+}
+
+#[test]
 fn a_title_is_only_a_title() {
     let place = Workplace::new();
     simulated(&place, "none", "a", "--duration 50s");
