@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use homeostat_core::{SeedTree, SimDuration, SimTime};
 use homeostat_lab::{Error, FileProgress, Result, file_error};
 use homeostat_load::trace::{InvocationReader, TraceReader};
-use homeostat_load::traffic::{ModelFit, Rhythm, Spread, TraceFigures, TraceSummary, TrafficModel};
+use homeostat_load::traffic::{
+    ModelFit, Rhythm, Spread, TraceFigures, TraceSummary, TrafficModel, distance,
+};
+use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::trace_file::read_trace;
@@ -16,6 +19,9 @@ use crate::trace_file::read_trace;
 /// Invocations after this minute are refused: each function has a count for every minute.
 /// It is ten weeks; the trace of 2021 has two.
 const MAX_MINUTES: u64 = 100_800;
+
+/// Most counts of one trace, functions by minutes: some four gigabytes of text.
+const MAX_COUNTS: usize = 1 << 31;
 
 /// Nanoseconds of a minute.
 const MINUTE_NANOS: u64 = 60_000_000_000;
@@ -112,26 +118,104 @@ pub fn inspect_trace(path: &Path, watch: &mut dyn FnMut(FileProgress)) -> Result
     })
 }
 
+/// A model with the trace that it was fitted to.
+#[derive(Debug, Clone)]
+pub struct FittedModel {
+    /// The model.
+    pub model: TrafficModel,
+    /// What the trace is like.
+    figures: TraceFigures,
+}
+
+/// One figure of a trace beside those of traces from its model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FitRow {
+    /// Its name.
+    pub figure: &'static str,
+    /// In the trace.
+    pub trace: f64,
+    /// The mean of the traces from the model.
+    pub model: f64,
+    /// The smallest of them.
+    pub model_min: f64,
+    /// The largest of them.
+    pub model_max: f64,
+    /// For figures over functions, the greatest difference of their distributions (Kolmogorov and
+    /// Smirnov), from zero to one: the mean of the traces.
+    pub distance: Option<f64>,
+}
+
+/// Traces from the model that a fit is judged by.
+const JUDGED: u64 = 5;
+
+impl FittedModel {
+    /// How well traces from the model resemble its trace: as many functions and minutes, five seeds.
+    pub fn goodness(&self) -> Vec<FitRow> {
+        let own = self.figures.summary();
+        let made: Vec<TraceFigures> = (1..=JUDGED)
+            .into_par_iter()
+            .map(|seed| {
+                let mut figures = TraceFigures::default();
+                let seeds = SeedTree::new(seed).child("trace");
+                for function in 1..=own.functions {
+                    let mut rng = seeds.stream(&format!("function/{function}"));
+                    let rhythm = self.model.draw(&mut rng).rhythm;
+                    figures.add(&rhythm.minute_counts(own.minutes, &mut rng));
+                }
+                figures
+            })
+            .collect();
+        let summaries: Vec<TraceSummary> = made.iter().map(TraceFigures::summary).collect();
+        let distances: Vec<_> =
+            made.iter().map(|figures| distance(&self.figures, figures).named()).collect();
+        let row = |figure: &'static str, of: &dyn Fn(&TraceSummary) -> f64| {
+            let values: Vec<f64> = summaries.iter().map(of).collect();
+            let over = homeostat_lab::Summary::of(&values).expect("there are several traces");
+            let (model, model_min, model_max) = (over.mean, over.min, over.max);
+            let place = distances[0].iter().position(|(name, _)| *name == figure);
+            let distance = place.map(|place| {
+                distances.iter().map(|named| named[place].1).sum::<f64>() / JUDGED as f64
+            });
+            FitRow { figure, trace: of(&own), model, model_min, model_max, distance }
+        };
+        vec![
+            row("invocations", &|summary| summary.invocations as f64),
+            row("peak_to_mean", &|summary| summary.peak_to_mean),
+            row("top_1_share", &|summary| summary.top_1_share),
+            row("top_10_share", &|summary| summary.top_10_share),
+            row("per_minute", &|summary| summary.per_minute.p50),
+            row("idle_share", &|summary| summary.idle_share.p50),
+            row("dispersion", &|summary| summary.dispersion.p50),
+            row("autocorrelation_1", &|summary| summary.autocorrelation_1.p50),
+            row("autocorrelation_10", &|summary| summary.autocorrelation_10.p50),
+            row("autocorrelation_60", &|summary| summary.autocorrelation_60.p50),
+        ]
+    }
+}
+
 /// Fits a model to tables of one trace: counts or invocations, and durations and memory if
 /// they are given; else these are as in `otherwise`.
 pub fn fit_trace(
     paths: &[PathBuf],
     otherwise: &TrafficModel,
     watch: &mut dyn FnMut(&Path, FileProgress),
-) -> Result<TrafficModel> {
+) -> Result<FittedModel> {
     let mut fit = ModelFit::default();
+    let mut figures = TraceFigures::default();
     for path in paths {
         read_trace(path, &mut |progress| watch(path, progress), |table| {
             match table {
                 TraceReader::Counts(mut reader) => {
                     while let Some(function) = reader.next_function()? {
                         fit.add_counts(&function.counts);
+                        figures.add(&function.counts);
                     }
                 }
                 TraceReader::Invocations(reader) => {
-                    count_by_minute(reader)?
-                        .values()
-                        .for_each(|calls| fit.add_counts(&calls.counts));
+                    for calls in count_by_minute(reader)?.values() {
+                        fit.add_counts(&calls.counts);
+                        figures.add(&calls.counts);
+                    }
                 }
                 TraceReader::Durations(mut reader) => {
                     while let Some(summary) = reader.next_function()? {
@@ -147,10 +231,11 @@ pub fn fit_trace(
             Ok(())
         })?;
     }
-    fit.finish(otherwise).map_err(|error| {
+    let model = fit.finish(otherwise).map_err(|error| {
         let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
         Error::Unreadable { source_text: names.join(", "), reason: error.to_string() }
-    })
+    })?;
+    Ok(FittedModel { model, figures })
 }
 
 /// The invocations of one function.
@@ -179,7 +264,7 @@ pub(crate) fn count_by_minute<R: std::io::BufRead>(
     mut reader: InvocationReader<R>,
 ) -> homeostat_load::Result<BTreeMap<(String, String), CountedCalls>> {
     let mut functions: BTreeMap<(String, String), CountedCalls> = BTreeMap::new();
-    let mut minutes = 0;
+    let (mut minutes, mut kept) = (0, 0);
     while let Some(invocation) = reader.next_invocation()? {
         let minute = minute_of(invocation.start);
         if minute >= MAX_MINUTES {
@@ -196,8 +281,21 @@ pub(crate) fn count_by_minute<R: std::io::BufRead>(
         calls.seconds += seconds;
         calls.squares += seconds * seconds;
         let counts = &mut calls.counts;
+        kept += (minute + 1).saturating_sub(counts.len());
         counts.resize(counts.len().max(minute + 1), 0);
         counts[minute] = counts[minute].saturating_add(1);
+        // A few bytes may ask for a function with a count for each minute of ten weeks.
+        if kept.max(functions.len().saturating_mul(minutes)) > MAX_COUNTS {
+            return Err(homeostat_load::Error::Trace {
+                line: reader.line(),
+                column: "all".to_owned(),
+                reason: format!(
+                    "{} functions in {minutes} minutes are more than the {MAX_COUNTS} counts that are kept: \
+                     split the trace",
+                    functions.len()
+                ),
+            });
+        }
     }
     functions.values_mut().for_each(|calls| calls.counts.resize(minutes, 0));
     Ok(functions)
@@ -273,9 +371,6 @@ pub fn write_trace(
 }
 
 impl GeneratedTrace {
-    /// Most counts of one trace: some four gigabytes of text.
-    const MAX_COUNTS: usize = 1 << 31;
-
     fn validate(&self) -> Result<()> {
         let refused = |key: &str, value: usize, expected: String| Error::OutOfRange {
             key: key.to_owned(),
@@ -292,8 +387,8 @@ impl GeneratedTrace {
         if self.minutes as u64 > MAX_MINUTES {
             return Err(refused("minutes", self.minutes, format!("at most {MAX_MINUTES}")));
         }
-        if self.functions > Self::MAX_COUNTS / self.minutes {
-            let most = Self::MAX_COUNTS / self.minutes;
+        if self.functions > MAX_COUNTS / self.minutes {
+            let most = MAX_COUNTS / self.minutes;
             let expected = format!("with {} minutes it must be at most {most}", self.minutes);
             return Err(refused("functions", self.functions, expected));
         }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use homeostat_lab::{Error, FileProgress, write_atomically};
 use homeostat_load::traffic::{Quantiles, TrafficModel};
 use homeostat_simulate::{
-    GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
+    FitRow, GeneratedTrace, fit_trace, inspect_trace, model_to_toml, read_model, write_trace,
 };
 use serde_json::{Map, Value, json};
 
@@ -133,20 +133,47 @@ fn fit(arguments: &FitArguments) -> anyhow::Result<()> {
     }
     let mut pace = Pace::new(arguments.quiet);
     let otherwise = TrafficModel::azure_2019();
-    let model = fit_trace(&arguments.files, &otherwise, &mut |path, progress| {
+    let fitted = fit_trace(&arguments.files, &otherwise, &mut |path, progress| {
         pace.tell(|| reading(path, progress));
     })?;
+    let (model, goodness) = (&fitted.model, fitted.goodness());
     if let Some(out) = &arguments.out {
-        write_atomically(out, model_to_toml(&model)?.as_bytes())?;
+        write_atomically(out, model_to_toml(model)?.as_bytes())?;
         if !arguments.quiet {
             say!("wrote {}", out.display());
         }
     }
     match arguments.output {
-        Output::Json => print(&format!("{:#}\n", serde_json::to_value(&model)?)),
-        output => print_records(output, &model_rows(&model)),
+        Output::Json => {
+            let mut record = serde_json::to_value(model)?;
+            record["goodness_of_fit"] = serde_json::to_value(&goodness)?;
+            print(&format!("{record:#}\n"));
+        }
+        Output::Csv => print_records(Output::Csv, &model_rows(model)),
+        Output::Table => {
+            print_records(Output::Table, &model_rows(model));
+            print("\nTraces from the model (five seeds) beside this one:\n");
+            let rows: Result<Vec<Value>, _> = goodness.iter().map(serde_json::to_value).collect();
+            print_records(Output::Table, &rows?);
+        }
+    }
+    if !arguments.quiet {
+        goodness.iter().filter(|row| is_poor(row)).for_each(|row| {
+            say!(
+                "warning: {} of traces from the model is {:.2} to {:.2}, and {:.2} in this trace",
+                row.figure,
+                row.model_min,
+                row.model_max,
+                row.trace
+            );
+        });
     }
     Ok(())
+}
+
+/// Whether a figure of the whole trace lies outside of what the model makes, by more than a half.
+fn is_poor(row: &FitRow) -> bool {
+    row.distance.is_none() && (row.model_min > 1.5 * row.trace || 1.5 * row.model_max < row.trace)
 }
 
 fn generate(arguments: &GenerateArguments) -> anyhow::Result<()> {

@@ -72,8 +72,51 @@ fn a_made_trace_is_described_fitted_and_made_again() {
     assert!(fit["clock_share"].as_f64().is_some_and(|share| (0.2..0.8).contains(&share)), "{fit}");
     let table = place.done("trace fit made.csv");
     assert!(table.contains("duration_median_ms") && table.contains("random 95-100%"), "{table}");
+    assert!(table.contains("Traces from the model (five seeds) beside this one:"), "{table}");
+    let judged = fit["goodness_of_fit"].as_array().unwrap();
+    let row = |figure: &str| judged.iter().find(|row| row["figure"] == figure).unwrap();
+    let peak = row("peak_to_mean");
+    assert_eq!(peak["trace"], seen["peak_to_mean"], "the whole trace, not a function");
+    assert!(peak["model_min"].as_f64() <= peak["model_max"].as_f64() && peak["distance"].is_null());
+    let idle = row("idle_share")["distance"].as_f64().unwrap();
+    assert!((0.0..0.3).contains(&idle), "the model is of this trace: {idle}");
     place.done("trace generate --model model.toml --functions 10 --minutes 60 --out again.csv");
     assert_eq!(place.call("trace inspect again.csv --output json").json()["functions"], 10);
+}
+
+#[test]
+fn a_fit_that_misses_the_bursts_of_the_whole_trace_says_so() {
+    let place = Workplace::new();
+    // All functions are called in the same minutes: no model of independent functions does that.
+    let minutes: Vec<String> = (1..=60).map(|minute| minute.to_string()).collect();
+    let counts: Vec<&str> =
+        (0..60).map(|minute| if minute % 13 == 7 { "9" } else { "0" }).collect();
+    let rows = (0..40).map(|function| format!("o,a{function},f,{}\n", counts.join(",")));
+    let rows: String = rows.collect();
+    place.write(
+        "bursts.csv",
+        format!("HashOwner,HashApp,HashFunction,{}\n{rows}", minutes.join(",")),
+    );
+    let called = place.call("trace fit bursts.csv");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert!(
+        called.stderr.contains("warning: peak_to_mean of traces from the model is"),
+        "{}",
+        called.stderr
+    );
+    let quiet = place.call("trace fit bursts.csv --quiet");
+    assert!(quiet.stderr.is_empty(), "{}", quiet.stderr);
+}
+
+#[test]
+fn a_short_file_that_asks_for_endless_memory_is_refused() {
+    let place = Workplace::new();
+    let calls = (0..30_000).map(|function| {
+        format!("a,f{function},{}.0,0.1\n", if function == 9 { 6_000_000 } else { 1 })
+    });
+    let calls: String = calls.collect();
+    place.write("calls.csv", format!("app,func,end_timestamp,duration\n{calls}"));
+    refused(&place, "trace inspect calls.csv", 1, "counts that are kept: split the trace");
 }
 
 #[test]

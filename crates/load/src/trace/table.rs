@@ -1,6 +1,6 @@
 //! Comma-separated tables without quotes, as the traces are: read line by line, with the
-//! line and the column in every error, and a limit on the length of a line, so that a file
-//! that is no table does not fill the memory.
+//! line and the column in every error, and limits on the length of a line, on lines and on bytes, so
+//! that a file that is no table, or unpacks to far more than it seems, does not fill the memory.
 
 use std::io::{BufRead, Read};
 
@@ -9,9 +9,21 @@ use crate::{Error, Result};
 /// Longer than any line of the published traces by far: a day of minutes is 10 KB.
 const LONGEST_LINE: usize = 1 << 20;
 
+/// What a table may hold. The largest published one has 46 000 lines, or two million short ones, and
+/// less than a third of a gigabyte.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    lines: u64,
+    bytes: u64,
+}
+
+const LIMITS: Limits = Limits { lines: 200_000_000, bytes: 16 << 30 };
+
 /// A table with its header.
 pub(crate) struct Table<R> {
     reader: R,
+    limits: Limits,
+    bytes: u64,
     header: Vec<String>,
     line: String,
     number: u64,
@@ -26,7 +38,12 @@ pub(crate) struct Row<'a> {
 
 impl<R: BufRead> Table<R> {
     pub(crate) fn new(reader: R) -> Result<Self> {
-        let mut this = Self { reader, header: Vec::new(), line: String::new(), number: 0 };
+        Self::with_limits(reader, LIMITS)
+    }
+
+    fn with_limits(reader: R, limits: Limits) -> Result<Self> {
+        let mut this =
+            Self { reader, limits, bytes: 0, header: Vec::new(), line: String::new(), number: 0 };
         if !this.read_line()? {
             return Err(this.error("header", "the file is empty".to_owned()));
         }
@@ -95,6 +112,14 @@ impl<R: BufRead> Table<R> {
             if count == 0 {
                 return Ok(false);
             }
+            self.bytes += count as u64;
+            let Limits { lines, bytes: most } = self.limits;
+            if self.bytes > most || self.number > lines {
+                let reason = format!(
+                    "the table is larger than {lines} lines or {most} bytes, unpacked: split it"
+                );
+                return Err(self.error("all", reason));
+            }
             if count > LONGEST_LINE {
                 return Err(
                     self.error("all", format!("the line is longer than {LONGEST_LINE} bytes"))
@@ -143,5 +168,33 @@ impl<'a> Row<'a> {
 
     pub(crate) fn error(&self, column: usize, reason: String) -> Error {
         Error::Trace { line: self.number, column: self.header[column].clone(), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_does_not_end_is_refused() {
+        let check = |limits: Limits, expect: u64| {
+            let endless = std::io::BufReader::new(std::io::repeat(b'\n'));
+            let text = &b"a,b\n1,2\n3,4\n5,6\n7,8\n"[..];
+            let mut table = Table::with_limits(text.chain(endless), limits).unwrap();
+            let mut rows = 0;
+            let error = loop {
+                match table.next_row() {
+                    Ok(Some(_)) => rows += 1,
+                    Ok(None) => panic!("it has no end"),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            assert!(error.contains("the table is larger than"), "{error}");
+            assert_eq!(rows, expect, "{limits:?}");
+        };
+        check(Limits { lines: 3, bytes: 1000 }, 2);
+        check(Limits { lines: 1000, bytes: 12 }, 2);
+        // Empty lines count as well.
+        check(Limits { lines: 1000, bytes: 100 }, 4);
     }
 }

@@ -137,11 +137,11 @@ fn a_fit_to_the_samples_finds_the_built_in_models_again() {
         .map(|name| sample(&format!("sample500_480min_with_trigger/{name}.csv.zst")));
     if let Some(files) = files.into_iter().collect::<Option<Vec<_>>>() {
         let otherwise = TrafficModel::azure_2019_fortnight();
-        let found = fit_trace(&files, &otherwise, &mut |_, _| {}).unwrap();
+        let found = fit_trace(&files, &otherwise, &mut |_, _| {}).unwrap().model;
         assert_eq!(found, TrafficModel::azure_2019());
     }
     if let Some(file) = sample("sample1000_1day/1000_inv.csv.zst") {
-        let found = fit_trace(&[file], &TrafficModel::azure_2019(), &mut |_, _| {}).unwrap();
+        let found = fit_trace(&[file], &TrafficModel::azure_2019(), &mut |_, _| {}).unwrap().model;
         assert_eq!(found, TrafficModel::azure_2019_fortnight());
     }
 }
