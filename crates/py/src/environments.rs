@@ -41,15 +41,13 @@ pub(crate) fn default_settings() -> String {
     Environments::builtin().reference()
 }
 
-/// The section of every setting, in the order of the reference.
+/// Every setting as section and name, in the order of the reference.
 #[pyfunction]
-pub(crate) fn setting_sections(py: Python<'_>) -> PyResult<Vec<String>> {
+pub(crate) fn setting_names(py: Python<'_>) -> PyResult<Vec<(String, String)>> {
     let settings = Settings::defaults(&Environments::builtin());
     let settings = settings.map_err(|error| raise(py, &error))?;
-    let sections = settings.iter().filter_map(|(key, _)| key.split_once('.'));
-    let mut sections: Vec<String> = sections.map(|(section, _)| section.to_owned()).collect();
-    sections.dedup();
-    Ok(sections)
+    let names = settings.iter().filter_map(|(key, _)| key.split_once('.'));
+    Ok(names.map(|(section, name)| (section.to_owned(), name.to_owned())).collect())
 }
 
 /// The shared environment that teams are trained in unless another is named.

@@ -17,6 +17,7 @@ mod multi_agent_env;
 mod policy;
 mod raster;
 mod settings;
+mod simulation;
 mod training;
 mod turn;
 mod vector_env;
@@ -32,13 +33,14 @@ mod _native {
     use super::env::NativeEnv;
     #[pymodule_export]
     use super::environments::{
-        card, default_multi_agent_env, default_settings, environments, own_spelling,
-        setting_sections,
+        card, default_multi_agent_env, default_settings, environments, own_spelling, setting_names,
     };
     #[pymodule_export]
     use super::multi_agent_env::NativeMultiAgentEnv;
     #[pymodule_export]
     use super::policy::{Policy, evaluate, policy_files};
+    #[pymodule_export]
+    use super::simulation::{simulate, simulation_figures, write_report};
     #[pymodule_export]
     use super::training::train;
     #[pymodule_export]

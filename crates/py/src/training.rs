@@ -9,16 +9,19 @@ use homeostat_lab::{Environments, RunDirectory};
 use homeostat_train::{ExtraWriters, Progress, Training, Watcher};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use serde_json::{Value, json};
 
 use crate::attended::Attended;
 use crate::exceptions::{Class, raise};
 use crate::settings::{Keywords, resolve};
 
 /// Trains, in a new directory or on from the newest checkpoint of `resume`. `report` is called
-/// with `(step, total, return, steps per second)` while it goes on, and with texts. The directory,
+/// with `(step, total, return, steps per second)` while it goes on, and with texts; `callback` with
+/// every round as JSON, and false ends the run in order. The directory,
 /// and the figures and times of the summary as JSON.
 #[pyfunction]
-#[pyo3(signature = (settings, report, config=None, run_dir=None, resume=None, steps=None, csv=false, tensorboard=false))]
+#[pyo3(signature = (settings, report, config=None, run_dir=None, resume=None, steps=None, csv=false, tensorboard=false, callback=None))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of one Python call")]
 pub(crate) fn train(
     py: Python<'_>,
@@ -30,11 +33,16 @@ pub(crate) fn train(
     steps: Option<u64>,
     csv: bool,
     tensorboard: bool,
+    callback: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(PathBuf, String, String)> {
     let extra = ExtraWriters { csv, tensorboard };
     let attended = Attended::new();
-    let mut messenger =
-        Messenger { sender: attended.sender.clone(), stop: Arc::clone(&attended.stop) };
+    let stop = Arc::clone(&attended.stop);
+    let mut messenger = Messenger {
+        sender: attended.sender.clone(),
+        stop: Arc::clone(&stop),
+        tells_rounds: callback.is_some(),
+    };
     let made = match resume {
         Some(path) => py.detach(|| {
             Training::resume(&Environments::builtin(), &path, steps, extra, &mut messenger)
@@ -54,8 +62,12 @@ pub(crate) fn train(
     let directory = training.folder().path().to_owned();
     let threads = training.config().threads.unwrap_or(0);
     let work = move || training.run(&mut messenger);
-    let (outcome, interruption) =
-        attended.run(py, threads, work, |messages| show(report, messages))?;
+    let (outcome, interruption) = attended.run(py, threads, work, |messages| {
+        if let Some(callback) = &callback {
+            tell(callback, &messages, &stop)?;
+        }
+        show(report, messages)
+    })?;
     let summary = outcome.map_err(|error| raise(py, &error))?;
     if let Some(error) = interruption {
         return Err(with_way_on(py, error, &directory));
@@ -66,15 +78,31 @@ pub(crate) fn train(
     Ok((directory, summary.figures.to_string(), summary.timing.to_string()))
 }
 
+/// Every round, in order; nothing after one that ended the run.
+fn tell(callback: &Bound<'_, PyAny>, messages: &[Message], stop: &AtomicBool) -> PyResult<()> {
+    for message in messages {
+        if let Message::Round { record: Some(record), .. } = message
+            && !stop.load(Ordering::SeqCst)
+        {
+            let answer = callback.call1((record,))?;
+            // Only `False` itself: a callback without an answer goes on.
+            if answer.cast::<PyBool>().is_ok_and(|answer| !answer.is_true()) {
+                stop.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Of several rounds only the last is news.
 fn show(report: &Bound<'_, PyAny>, messages: Vec<Message>) -> PyResult<()> {
-    let last_round = messages.iter().rposition(|message| matches!(message, Message::Round(..)));
+    let last_round = messages.iter().rposition(|message| matches!(message, Message::Round { .. }));
     for (place, message) in messages.into_iter().enumerate() {
         match message {
-            Message::Round(step, total, reached, speed) if Some(place) == last_round => {
+            Message::Round { step, total, reached, speed, .. } if Some(place) == last_round => {
                 report.call1((step, total, reached, speed))?;
             }
-            Message::Round(..) => {}
+            Message::Round { .. } => {}
             Message::Note(text) => {
                 report.call1((text,))?;
             }
@@ -96,14 +124,21 @@ fn with_way_on(py: Python<'_>, error: PyErr, directory: &Path) -> PyErr {
 
 /// A report of the run to the thread that shows it.
 enum Message {
-    /// Step, steps in all, recent return, steps per second.
-    Round(u64, u64, Option<f64>, f64),
+    Round {
+        step: u64,
+        total: u64,
+        reached: Option<f64>,
+        speed: f64,
+        /// All of it, for a callback.
+        record: Option<String>,
+    },
     Note(String),
 }
 
 struct Messenger {
     sender: Sender<Message>,
     stop: Arc<AtomicBool>,
+    tells_rounds: bool,
 }
 
 impl Messenger {
@@ -117,7 +152,9 @@ impl Watcher for Messenger {
     fn round(&mut self, progress: &Progress<'_>) {
         let (step, total) = (progress.step, progress.total_steps);
         let speed = progress.timing.steps_per_s;
-        self.tell(Message::Round(step, total, progress.recent_return(), speed));
+        let record = self.tells_rounds.then(|| record_of(progress).to_string());
+        let reached = progress.recent_return();
+        self.tell(Message::Round { step, total, reached, speed, record });
     }
 
     fn note(&mut self, text: &str) {
@@ -127,4 +164,28 @@ impl Watcher for Messenger {
     fn wants_to_stop(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
+}
+
+/// A round as a callback sees it.
+fn record_of(progress: &Progress<'_>) -> Value {
+    let service = progress.service();
+    let agents = progress.agents.iter().map(|round| {
+        json!({
+            "agent": round.agent.number(),
+            "episodes": round.episodes,
+            "return_mean": round.round_return,
+            "return_recent": round.recent_return,
+            "slo_violation_ratio": round.service.slo_violation_ratio(),
+            "containers": round.service.mean_containers(),
+        })
+    });
+    json!({
+        "step": progress.step,
+        "steps": progress.total_steps,
+        "return": progress.recent_return(),
+        "steps_per_s": progress.timing.steps_per_s,
+        "slo_violation_ratio": service.and_then(|service| service.slo_violation_ratio),
+        "containers": service.map(|service| service.containers),
+        "agents": agents.collect::<Vec<_>>(),
+    })
 }

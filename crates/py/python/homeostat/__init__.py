@@ -2,7 +2,8 @@
 
 Environments: ``gymnasium.make("homeostat/faas-function-v2")`` after ``import homeostat``,
 :func:`parallel_env` for those that many agents share, :func:`environments` lists all. Learning:
-:func:`train`, :func:`load_policy`, :func:`evaluate`, :func:`compare`, :func:`plot`.
+:func:`train`, :func:`load_policy`, :func:`evaluate`, :func:`compare`, :func:`plot`. Autoscaling
+policies: :func:`simulate`; :func:`report` writes a page about runs of both kinds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from .course import ServerlessEnv
 from .errors import Error, UsageError
 from .gymnasium_env import HomeostatEnv, HomeostatVectorEnv
 from .registration import EnvironmentFacts, card, environments, register, worlds
-from .runs import Comparison, Policy, Run, compare, evaluate, load_policy, plot, train
+from .runs import (
+    Comparison,
+    Policy,
+    Run,
+    Simulation,
+    compare,
+    evaluate,
+    load_policy,
+    plot,
+    report,
+    simulate,
+    train,
+)
 
 if TYPE_CHECKING:
     from .pettingzoo_env import HomeostatParallelEnv
@@ -29,6 +42,7 @@ __all__ = [
     "Policy",
     "Run",
     "ServerlessEnv",
+    "Simulation",
     "UsageError",
     "__version__",
     "card",
@@ -40,6 +54,8 @@ __all__ = [
     "load_policy",
     "parallel_env",
     "plot",
+    "report",
+    "simulate",
     "train",
     "worlds",
 ]

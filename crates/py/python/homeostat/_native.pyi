@@ -19,8 +19,11 @@ __all__ = [
     "evaluate",
     "own_spelling",
     "policy_files",
-    "setting_sections",
+    "setting_names",
+    "simulate",
+    "simulation_figures",
     "train",
+    "write_report",
 ]
 
 __version__: Final[str]
@@ -126,7 +129,7 @@ def card(env_id: str) -> str: ...
 def own_spelling(env_id: str) -> str: ...
 def default_settings() -> str: ...
 def default_multi_agent_env() -> str: ...
-def setting_sections() -> List[str]: ...
+def setting_names() -> List[Tuple[str, str]]: ...
 def policy_files(path: _Path) -> List[str]: ...
 def evaluate(
     path: _Path, episodes: int = 100, seed: int = 1, stochastic: bool = False
@@ -140,7 +143,18 @@ def train(
     steps: Optional[int] = None,
     csv: bool = False,
     tensorboard: bool = False,
+    callback: Optional[Callable[[str], object]] = None,
 ) -> Tuple[str, str, str]: ...
+def simulate(
+    asked: dict[str, Any],
+    settings: _Settings,
+    report: Callable[..., object],
+    config: Optional[_Path] = None,
+    run_dir: Optional[_Path] = None,
+    threads: int = 0,
+) -> str: ...
+def simulation_figures(path: _Path) -> Tuple[str, str]: ...
+def write_report(runs: Sequence[_Path], path: _Path, title: Optional[str] = None) -> None: ...
 def compare(
     runs: Sequence[_Path],
     baseline: Optional[_Path] = None,

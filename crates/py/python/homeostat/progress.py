@@ -20,7 +20,9 @@ def thousands(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def describe(reached: Optional[float], speed: float) -> str:
+def describe(reached: Optional[float] = None, speed: Optional[float] = None) -> str:
+    if speed is None:
+        return ""
     shown = "-" if reached is None else f"{reached:.2f}"
     return f"return {shown}  {thousands(speed)} steps/s"
 
@@ -45,11 +47,12 @@ class PlainLines:
         if len(told) == 1:
             print(told[0], file=sys.stderr)
             return
-        step, total, reached, speed = told
+        step, total, *rest = told
         now = time.monotonic()
         if now - self._last >= PLAIN_EVERY or step >= total:
             self._last = now
-            print(f"step {step}/{total}  {describe(reached, speed)}", file=sys.stderr)
+            what = "step" if rest else "windows"
+            print(f"{what} {step}/{total}  {describe(*rest)}".rstrip(), file=sys.stderr)
 
     def close(self) -> None:
         pass
@@ -70,11 +73,11 @@ class TerminalBar:
             self._write(str(told[0]))
             self._end_line()
             return
-        step, total, reached, speed = told
+        step, total, *rest = told
         filled = self.WIDTH * step // total
         bar = "█" * filled + "░" * (self.WIDTH - filled)
         self._write(
-            f"{bar} {100 * step // total:3d}%  {describe(reached, speed)}{self._left(step, total)}"
+            f"{bar} {100 * step // total:3d}%  {describe(*rest)}{self._left(step, total)}"
         )
 
     def close(self) -> None:
@@ -106,19 +109,20 @@ class TerminalBar:
 class TqdmBar:
     """tqdm's bar, which knows notebooks."""
 
-    def __init__(self, make: Callable[..., Any]) -> None:
+    def __init__(self, make: Callable[..., Any], unit: str) -> None:
         self._make = make
+        self._unit = unit
         self._bar: Any = None
 
     def __call__(self, *told: Any) -> None:
         if len(told) == 1:
             print(told[0], file=sys.stderr)
             return
-        step, total, reached, speed = told
+        step, total, *rest = told
         if self._bar is None:
             # Steps of before, of a run that goes on, cost no time now.
-            self._bar = self._make(total=total, unit=" steps", unit_scale=True, initial=step)
-        self._bar.set_postfix_str(describe(reached, speed), refresh=False)
+            self._bar = self._make(total=total, unit=self._unit, unit_scale=True, initial=step)
+        self._bar.set_postfix_str(describe(*rest), refresh=False)
         self._bar.update(step - self._bar.n)
 
     def close(self) -> None:
@@ -150,7 +154,7 @@ def terminal_bar() -> Any:
     return tqdm
 
 
-def reporter(progress: ProgressOption) -> Any:
+def reporter(progress: ProgressOption, unit: str = " steps") -> Any:
     """What shows progress: nothing, a function of the caller's, or what suits the place."""
     if progress is False:
         return Silence()
@@ -161,7 +165,7 @@ def reporter(progress: ProgressOption) -> Any:
     in_notebook = is_notebook()
     if in_notebook or sys.stderr.isatty():
         make = notebook_bar() if in_notebook else terminal_bar()
-        return TerminalBar() if make is None else TqdmBar(make)
+        return TerminalBar() if make is None else TqdmBar(make, unit)
     return PlainLines() if progress else Silence()
 
 
@@ -177,6 +181,9 @@ class CallerFunction:
             self._function(
                 {"step": step, "steps": total, "return": reached, "steps_per_s": speed}
             )
+        elif len(told) == 2:
+            done, total = told
+            self._function({"windows": done, "of": total})
 
     def close(self) -> None:
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,17 +26,27 @@ from .given import (
 )
 from .spaces import space_of
 
-__all__ = ["Comparison", "Policy", "Run", "compare", "evaluate", "load_policy", "plot", "train"]
+__all__ = [
+    "Comparison",
+    "Policy",
+    "Run",
+    "Simulation",
+    "compare",
+    "evaluate",
+    "load_policy",
+    "plot",
+    "report",
+    "simulate",
+    "train",
+]
 
-PathOrRun = Union[AnyPath, "Run"]
+PathOrRun = Union[AnyPath, "Run", "Simulation"]
 
 # Sections of the configuration file, by Python's names for them, which have no hyphens. Settings
 # of [run] are keywords of their own.
-SECTIONS = {
-    section.replace("-", "_"): section
-    for section in _native.setting_sections()
-    if section != "run"
-}
+NAMES = _native.setting_names()
+SECTIONS = {section.replace("-", "_"): section for section, _ in NAMES if section != "run"}
+RUN = {name for section, name in NAMES if section == "run"}
 
 
 def train(
@@ -52,6 +62,7 @@ def train(
     run_dir: Optional[AnyPath] = None,
     resume: Optional[PathOrRun] = None,
     progress: ProgressOption = None,
+    callback: Optional[Callable[[Dict[str, Any]], object]] = None,
     csv: bool = False,
     tensorboard: bool = False,
     **settings: Any,
@@ -67,14 +78,19 @@ def train(
     ``progress``: ``None`` shows a bar in a notebook and on a terminal, ``True`` also writes lines
     elsewhere, ``False`` shows nothing; a function is called with a dictionary after rounds.
 
+    ``callback`` is called with a dictionary after every round: ``step`` of ``steps``, ``return``,
+    ``steps_per_s``, ``slo_violation_ratio``, ``containers``, and ``agents`` with a dictionary of each.
+    If it returns ``False``, the run ends with a checkpoint and its summary says ``interrupted``. It is
+    called while training goes on, so a round or two may follow.
+
     Ctrl-C ends the run with a checkpoint; ``homeostat.train(resume=run_dir)`` goes on bit for bit.
     """
     named = {
         "algorithm": algorithm,
         "env": None if env is None else _native.own_spelling(text_of(env, "env")),
         "seed": seed_of(seed),
-        "steps": steps,
-        "agents": agents,
+        "steps": whole_of(steps),
+        "agents": whole_of(agents),
         "preset": preset,
         "threads": threads,
     }
@@ -87,6 +103,8 @@ def train(
                 f"a run goes on with its own settings: leave out {', '.join(sorted(refused))} "
                 "or start a new one; only steps may be raised"
             )
+    if callback is not None and not callable(callback):
+        raise WrongType(f"callback must be a function, got {type(callback).__name__}")
     show = reporter(progress)
     try:
         path, figures, timing = _native.train(
@@ -96,9 +114,10 @@ def train(
             optional_file_of(config, "config"),
             optional_file_of(run_dir, "run_dir"),
             None if resume is None else path_of(resume),
-            None if resume is None or steps is None else count_of(steps, "steps", 1, 2**63 - 1),
+            None if resume is None or steps is None else count_of(whole_of(steps), "steps", 1, 2**63 - 1),
             flag_of(csv, "csv"),
             flag_of(tensorboard, "tensorboard"),
+            None if callback is None else decoded(callback),
         )
     finally:
         show.close()
@@ -107,12 +126,18 @@ def train(
     return run
 
 
+def decoded(callback: Callable[[Dict[str, Any]], object]) -> Callable[[str], object]:
+    """The same for a record as text."""
+    return lambda record: callback(json.loads(record))
+
+
 def settings_of(settings: Dict[str, Any]) -> List[Setting]:
     """Keywords as settings of their sections."""
     found: List[Setting] = []
     for name, value in settings.items():
         section = SECTIONS.get(name)
         if section is None:
+            refuse_without_section(name, value)
             found.append((f"run.{name}", value, name))
         elif isinstance(value, dict):
             found += [(f"{section}.{key}", inner, name) for key, inner in value.items()]
@@ -124,8 +149,22 @@ def settings_of(settings: Dict[str, Any]) -> List[Setting]:
     return found
 
 
+def refuse_without_section(name: str, value: Any) -> None:
+    """A setting of an algorithm or a simulator belongs into the dictionary of its section."""
+    owners = [section for section, other in NAMES if other == name]
+    if name not in RUN and owners:
+        ways = " or ".join(f"{own.replace('-', '_')}={{{name!r}: {value!r}}}" for own in owners)
+        raise UsageError(f"cannot use keyword {name}: it is a setting of a section, write {ways}")
+
+
+def whole_of(value: Any) -> Any:
+    """``1e5`` is a float in Python, and a count to people."""
+    is_whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return int(value) if is_whole else value
+
+
 def path_of(run: PathOrRun) -> str:
-    return file_of(run.path if isinstance(run, Run) else run, "a run")
+    return file_of(run.path if isinstance(run, (Run, Simulation)) else run, "a run")
 
 
 class Run:
@@ -347,6 +386,116 @@ def compare(
         flag_of(per_function, "per_function"),
     )
     return Comparison([json.loads(record) for record in records], differences)
+
+
+def simulate(
+    policy: PathOrRun,
+    simulator: str = "faas",
+    *,
+    seeds: Union[int, Sequence[int]] = 1,
+    duration_s: Optional[float] = None,
+    alone: bool = False,
+    stochastic: bool = False,
+    trace: Optional[AnyPath] = None,
+    durations: Optional[AnyPath] = None,
+    memory: Optional[AnyPath] = None,
+    nodes: Optional[int] = None,
+    slo: Optional[float] = None,
+    threads: Optional[int] = None,
+    config: Optional[AnyPath] = None,
+    run_dir: Optional[AnyPath] = None,
+    progress: ProgressOption = None,
+    **settings: Any,
+) -> Simulation:
+    """Runs an autoscaling policy in a simulator, as ``homeostat sim`` does.
+
+    ``policy`` is a name (``"hpa+vpa"``, ``"kpa"``, ``"ensure"``, ...), a policy file, or a run of
+    :func:`train`. ``trace``, ``durations`` and ``memory`` are tables of the Azure Functions traces;
+    ``nodes`` and ``slo`` (a multiple of a function's mean run time) go with them. Settings of the
+    simulator are a dictionary: ``faas={"functions": 3}``.
+    """
+    several = [seeds] if isinstance(seeds, (int, np.integer)) else seeds
+    try:
+        numbers = [required_seed_of(seed) for seed in several]
+    except TypeError:
+        raise WrongType(f"seeds must be an integer or a sequence of them, got {seeds!r}") from None
+    if not numbers:
+        raise UsageError("simulate needs at least one seed")
+    if trace is None:
+        needless = (("durations", durations), ("memory", memory), ("nodes", nodes), ("slo", slo))
+        for name, value in needless:
+            if value is not None:
+                raise UsageError(f"{name} is of a trace: give trace=FILE, or leave it out")
+    try:
+        length = None if duration_s is None else float(duration_s)
+        factor = 5.0 if slo is None else float(slo)
+    except (TypeError, ValueError):
+        raise WrongType(f"duration_s and slo must be numbers, got {duration_s!r}, {slo!r}") from None
+    if not 1.0 <= factor <= 1000.0:
+        raise UsageError(f"slo must lie from 1 to 1000, got {slo}")
+    asked = {
+        "simulator": text_of(simulator, "simulator"),
+        "policy": policy if isinstance(policy, str) else path_of(policy),
+        "seeds": numbers,
+        "duration_s": length,
+        "alone": flag_of(alone, "alone"),
+        "stochastic": flag_of(stochastic, "stochastic"),
+        "trace": optional_file_of(trace, "trace"),
+        "durations": optional_file_of(durations, "durations"),
+        "memory": optional_file_of(memory, "memory"),
+        "nodes": None if nodes is None else count_of(nodes, "nodes", 1, 100_000),
+        "slo": factor,
+    }
+    show = reporter(progress, " windows")
+    try:
+        path = _native.simulate(
+            asked,
+            settings_of(settings),
+            show,
+            optional_file_of(config, "config"),
+            optional_file_of(run_dir, "run_dir"),
+            0 if threads is None else count_of(threads, "threads", 1, 4096),
+        )
+    finally:
+        show.close()
+    return Simulation(path)
+
+
+class Simulation:
+    """A finished simulation on disk."""
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = Path(file_of(path, "path"))
+        summary, outcomes = _native.simulation_figures(self.path)
+        self.summary: Dict[str, Any] = json.loads(summary)
+        """Means over seeds; ``slo_violation_ratio`` with half of its 95 % interval."""
+        self.outcomes: List[Dict[str, Any]] = json.loads(outcomes)
+        """The figures of every seed, in all and of each function."""
+
+    def frame(self) -> Any:
+        """A row of every function and seed, as a pandas frame."""
+        rows = [
+            {"seed": outcome["seed"], "function": one["name"], "slo_ms": one["slo_ms"], **one["figures"]}
+            for outcome in self.outcomes
+            for one in outcome["functions"]
+        ]
+        return frame_of(columns_of(rows))
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __repr__(self) -> str:
+        return f"Simulation({os.fspath(self.path)!r})"
+
+
+def report(*runs: PathOrRun, path: AnyPath = "report.html", title: Optional[str] = None) -> Path:
+    """Writes one self-contained HTML page about simulations and training runs."""
+    if not runs:
+        raise UsageError("report needs at least one run")
+    page = file_of(path, "path")
+    shown = None if title is None else text_of(title, "title")
+    _native.write_report([path_of(run) for run in runs], page, shown)
+    return Path(page)
 
 
 def plot(
