@@ -26,11 +26,31 @@ use super::prometheus::{PrometheusArguments, time};
 /// The default address of the webhook.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
 
+/// A name of a label in Prometheus.
+fn label_name(text: &str) -> Result<String, String> {
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_name =
+        text.starts_with(is_start) && text.chars().all(|c| is_start(c) || c.is_ascii_digit());
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("use letters, digits and _, such as namespace".to_owned())
+    }
+}
+
 /// Arguments of `run`.
 #[derive(Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     prometheus: PrometheusArguments,
+    /// Label of the namespace in Prometheus. Every selector in the queries of an object must have the
+    /// object's own namespace in it.
+    #[arg(long, value_name = "LABEL", default_value = "namespace", value_parser = label_name)]
+    prometheus_namespace_label: String,
+    /// Let the queries of objects read the series of every namespace: whoever may write an object in one
+    /// namespace can then read the metrics of all.
+    #[arg(long)]
+    prometheus_any_namespace: bool,
     /// Time between two resyncs of all objects. Queries of latency SLOs are sent three times as
     /// often.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
@@ -106,6 +126,8 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         prometheus: arguments
             .prometheus
             .server(Duration::from_secs(5), Some(std_duration(arguments.stale_after)))?,
+        namespace_label: (!arguments.prometheus_any_namespace)
+            .then(|| arguments.prometheus_namespace_label.clone()),
         only_namespace: arguments.only_namespace.clone(),
         trust: TrustConfig {
             max_age: arguments.stale_after,

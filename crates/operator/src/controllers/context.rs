@@ -94,6 +94,9 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// The Prometheus server, if there is one.
     pub prometheus: Option<Prometheus>,
+    /// The label of the namespace, which limits the queries of an object to its own; not limited if
+    /// there is none.
+    pub namespace_label: Option<String>,
     /// When metrics count as stale, and when the fallback starts.
     pub trust: TrustConfig,
     /// Maximum number of concurrent requests to each server.
@@ -110,6 +113,7 @@ impl Default for Options {
             interval: Duration::from_secs(15),
             checkpoint_interval: Duration::from_secs(60),
             prometheus: None,
+            namespace_label: None,
             trust: TrustConfig::default(),
             concurrency: 16,
             only_namespace: None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use homeostat_autoscaler::api::{Goal, Plan};
-use homeostat_autoscaler::measure::{PodUse, Problem, Reading, Source};
+use homeostat_autoscaler::measure::{PodUse, Problem, Reading, Source, limited};
 use homeostat_autoscaler::recommend::{Inputs, LoadInputs, PodInputs};
 use homeostat_core::{SimDuration, SimTime};
 use homeostat_decide::TeamState;
@@ -96,28 +96,39 @@ pub(super) struct Answers {
     load: LoadInputs,
 }
 
-/// Sends all queries of a plan concurrently.
-pub(super) async fn ask_all(ctx: &Context, plan: &Plan) -> Answers {
+/// Sends all queries of an object's plan concurrently.
+pub(super) async fn ask_all(ctx: &Context, namespace: &str, plan: &Plan) -> Answers {
     let goal = plan.goal.as_ref().map(|goal| match goal {
         Goal::Latency { query, .. } | Goal::Throughput { query, .. } => query.as_str(),
     });
     let queries = plan.query_metrics.iter().map(|(query, _)| &query[..]);
     let queries = goal.into_iter().chain(queries).chain(plan.load.queries());
-    let answers = queries.map(|query| ask_one(ctx, query));
+    let answers = queries.map(|query| ask_one(ctx, namespace, query));
     let mut answers = futures::future::join_all(answers).await.into_iter();
     let objective = goal.and_then(|_| answers.next());
     let queries = answers.by_ref().take(plan.query_metrics.len()).collect();
     Answers { objective, queries, load: LoadInputs::of_answers(&plan.load, answers) }
 }
 
-/// Sends one query, when a permit is free.
-pub(super) async fn ask_one(ctx: &Context, query: &str) -> Result<Reading, Problem> {
+/// Sends one query of an object in this namespace, when a permit is free.
+pub(super) async fn ask_one(
+    ctx: &Context,
+    namespace: &str,
+    query: &str,
+) -> Result<Reading, Problem> {
     let Some(prometheus) = &ctx.options.prometheus else {
         return Err(Problem::Unreachable {
             source: Source::Prometheus,
             why: "no server is known: start the operator with --prometheus URL".to_owned(),
         });
     };
+    let query = match &ctx.options.namespace_label {
+        Some(label) => limited(query, label, namespace).map_err(|why| Problem::Unreachable {
+            source: Source::Prometheus,
+            why: why.to_string(),
+        })?,
+        None => query.to_owned(),
+    };
     let _permit = ctx.prometheus_permit().await;
-    prometheus.instant(query).await
+    prometheus.instant(&query).await
 }

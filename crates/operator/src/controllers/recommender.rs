@@ -314,7 +314,7 @@ impl Recommender {
         };
         let plan = guarded.0.as_ref().ok().map(|object| Plan::try_new(&object.spec));
         let answers = match &plan {
-            Some(Ok(plan)) if plan.mode != Mode::Off => ask_all(&self.ctx, plan).await,
+            Some(Ok(plan)) if plan.mode != Mode::Off => ask_all(&self.ctx, &key.0, plan).await,
             _ => Answers::default(),
         };
         let mut permit = self.ctx.api_permit().await;

@@ -59,7 +59,10 @@ pub async fn watch_slos(ctx: Arc<Context>, reconciles: UnboundedSender<Key>, hea
         highest.retain(|key, _| watched.contains_key(key));
         let queries = watched.into_iter().map(|(key, Watched { query, threshold })| {
             let ctx = ctx.clone();
-            async move { (key, threshold, ask_one(&ctx, &query).await) }
+            async move {
+                let answer = ask_one(&ctx, &key.0, &query).await;
+                (key, threshold, answer)
+            }
         });
         let mut answers = stream::iter(queries).buffer_unordered(MAX_CONCURRENT_QUERIES);
         while let Some((key, threshold, answer)) = answers.next().await {

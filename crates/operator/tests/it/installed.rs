@@ -45,7 +45,11 @@ async fn follow_the_book(real: &RealCluster, helm: &Helm, file: &Path) {
         &[
             "--create-namespace",
             "--set=image.repository=homeostat.invalid/homeostat-operator,image.tag=test",
-            &format!("--set=prometheus.url={},interval=2s", real.prometheus_url),
+            // Its series have no label of a namespace.
+            &format!(
+                "--set=prometheus.url={},prometheus.anyNamespace=true,interval=2s",
+                real.prometheus_url
+            ),
             "--timeout=120s",
         ],
     );

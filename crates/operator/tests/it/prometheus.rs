@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use homeostat_autoscaler::measure::limited;
 use homeostat_operator::measure::{Prometheus, PrometheusAddress};
 use homeostat_testbed::{Exporter, PrometheusServer};
 use serde_json::{Value, json};
@@ -86,7 +87,9 @@ async fn nothing_is_scaled_down_on_wrong_or_missing_answers_of_prometheus() {
         ("made-up", "none uses any memory"),
     ];
     let url = prometheus.url();
-    let arguments = ["--no-webhook", "--fall-back-after", "3s", "--prometheus", &url];
+    // Its series have no label of a namespace.
+    let any = "--prometheus-any-namespace";
+    let arguments = ["--no-webhook", "--fall-back-after", "3s", "--prometheus", &url, any];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let operator = Operator::start(shop.cluster, &shop.namespace, &config);
     // The workload with valid metrics is scaled down: the others could be as well.
@@ -171,7 +174,7 @@ async fn an_slo_violation_between_two_resyncs_is_answered_before_the_next() {
         .args(["run", "--no-webhook", "--no-leader-election"])
         .args(["--interval", &format!("{}s", INTERVAL.as_secs())])
         .args(["--only-namespace", &shop.namespace, "--namespace", &shop.namespace])
-        .args(["--prometheus", &prometheus.url()])
+        .args(["--prometheus", &prometheus.url(), "--prometheus-any-namespace"])
         .env("KUBECONFIG", shop.cluster.admin_kubeconfig());
     let started = Instant::now();
     let _operator = Operator::spawn(shop.cluster, &shop.namespace, &mut command);
@@ -182,4 +185,48 @@ async fn an_slo_violation_between_two_resyncs_is_answered_before_the_next() {
     eventually_within(INTERVAL, "twice the pods", doubled).await;
     let took = started.elapsed();
     assert!(took < INTERVAL, "{took:?}");
+}
+
+/// Queries of an object in the namespace shop, whose own series say 1 and those of others 100.
+const QUERIES: [(&str, f64); 14] = [
+    ("sum(revenue)", 1.0),
+    ("sum by (x) (revenue)", 1.0),
+    ("sum(revenue) by (x)", 1.0),
+    ("sum({__name__=~\"rev.*\"})", 1.0),
+    ("sum(revenue{namespace=~\".*\"})", 1.0),
+    ("sum(revenue{namespace!=\"shop\"}) or vector(7)", 7.0),
+    ("sum(max_over_time(revenue[1m]))", 1.0),
+    ("sum(max_over_time(revenue[1m:1s]))", 1.0),
+    ("sum(revenue) + on () group_left () sum(revenue)", 2.0),
+    ("sum(revenue) # comment {\n + sum(revenue)", 2.0),
+    ("sum(label_replace(revenue, \"y\", \"}\", \"x\", \"(.*)\"))", 1.0),
+    ("count(revenue == bool 1)", 1.0),
+    ("sum(revenue) unless absent(revenue)", 1.0),
+    ("histogram_quantile(0.9, sum by (le) (bytes_bucket{x=\"}\"} or bytes_bucket))", 0.9),
+];
+
+#[tokio::test]
+async fn a_query_of_an_object_reads_no_series_of_another_namespace() {
+    let exporter = Exporter::start();
+    for (namespace, value) in [("shop", "1"), ("bank", "100"), ("", "100")] {
+        exporter.say(&format!("revenue{{namespace=\"{namespace}\",x=\"a\"}}"), value);
+        for le in ["1", "+Inf"] {
+            exporter.say(&format!("bytes_bucket{{namespace=\"{namespace}\",le=\"{le}\"}}"), value);
+        }
+    }
+    let prometheus = PrometheusServer::start(&fresh_folder("namespaces-prometheus"), &exporter);
+    let address = PrometheusAddress {
+        url: prometheus.url(),
+        timeout: Duration::from_secs(5),
+        ..PrometheusAddress::default()
+    };
+    let known = Prometheus::new(&address).expect("an address");
+    eventually("the first scrape", async || known.instant("sum(bytes_bucket)").await.ok()).await;
+    let all = known.instant("sum(revenue)").await.expect("it answers").value;
+    assert_eq!(all, 201.0, "without the matcher everything is read");
+    for (query, expect) in QUERIES {
+        let own = limited(query, "namespace", "shop").expect(query);
+        let value = known.instant(&own).await.unwrap_or_else(|why| panic!("{own}: {why:?}")).value;
+        assert!((value - expect).abs() < 1e-9, "{query} became {own}: {value}");
+    }
 }

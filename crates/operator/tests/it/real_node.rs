@@ -29,8 +29,15 @@ async fn follow_the_load(real: &RealCluster) {
     Api::all(shop.client.clone()).create(&params, &configuration).await.expect("created");
     shop.autoscaler("Auto").await;
     let listen = format!("127.0.0.1:{port}");
-    let arguments =
-        ["--prometheus", &real.prometheus_url, "--listen", &listen, "--webhook-name", "127.0.0.1"];
+    let arguments = [
+        "--prometheus",
+        &real.prometheus_url,
+        "--prometheus-any-namespace",
+        "--listen",
+        &listen,
+        "--webhook-name",
+        "127.0.0.1",
+    ];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let _operator = Operator::start(&real.cluster, SHOP, &config);
 

@@ -140,8 +140,15 @@ async fn scale_a_team(real: &RealCluster) {
         objects.create(&params, &autoscaler(name)).await.expect("taken");
     }
     let listen = format!("127.0.0.1:{port}");
-    let arguments =
-        ["--prometheus", &real.prometheus_url, "--listen", &listen, "--webhook-name", "127.0.0.1"];
+    let arguments = [
+        "--prometheus",
+        &real.prometheus_url,
+        "--prometheus-any-namespace",
+        "--listen",
+        &listen,
+        "--webhook-name",
+        "127.0.0.1",
+    ];
     let config = OperatorConfig { arguments: &arguments, copy: "" };
     let _operator = Operator::start(&real.cluster, SHOP, &config);
 

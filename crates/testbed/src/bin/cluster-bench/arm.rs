@@ -119,6 +119,8 @@ impl Operator<'_> {
             "run".to_owned(),
             format!("--interval={}s", settings.sync_s),
             format!("--prometheus={}", cluster.prometheus_url),
+            // Its series have no label of a namespace.
+            "--prometheus-any-namespace".to_owned(),
             format!("--only-namespace={namespace}"),
             format!("--namespace={namespace}"),
             format!("--listen=127.0.0.1:{}", self.webhook_port),
