@@ -179,10 +179,13 @@ fn helm_lints_the_chart_without_errors() {
         IMAGE[0],
         "serviceMonitor.enabled=true,serviceMonitor.labels.release=prometheus",
         "dashboard.enabled=true",
-        "prometheus.url=https://prometheus,prometheus.tokenSecret=t,prometheus.allowPlainToken=true,prometheus.caConfigMap=c",
+        "prometheus.url=https://prometheus,prometheus.tokenSecret=t,prometheus.allowPlainToken=true,prometheus.anyNamespace=true,prometheus.caConfigMap=c",
         "learners.enabled=true,learners.tokenSecret=learners",
         "rbac.extraRules[0].apiGroups[0]=argoproj.io,rbac.extraRules[0].resources[0]=rollouts/scale,rbac.extraRules[0].verbs[0]=patch",
         "networkPolicy.extraEgress[0].ports[0].port=50051",
+        "networkPolicy.peers.ingress[0].ipBlock.cidr=10.1.0.0/16,networkPolicy.peers.learners[0].podSelector.matchLabels.app=learner",
+        "networkPolicy.peers.dns[0].ipBlock.cidr=10.2.0.0/16,networkPolicy.peers.apiServer[0].ipBlock.cidr=10.3.0.1/32",
+        "networkPolicy.peers.prometheus[0].podSelector.matchLabels.app=prometheus",
         "podLabels.team=shop,podAnnotations.note=x,priorityClassName=high,nodeSelector.disk=ssd",
         "tolerations[0].operator=Exists,affinity.podAntiAffinity.x=y,imagePullSecrets[0].name=pull",
         "serviceAccount.name=other,serviceAccount.annotations.note=x,extraArgs[0]=--stale-after=60s",
@@ -199,6 +202,7 @@ fn helm_lints_the_chart_without_errors() {
     for expect in [
         "--prometheus-token-file=/etc/homeostat/token/token",
         "--prometheus-allow-plain-token",
+        "--prometheus-any-namespace",
         "--prometheus-ca-file=/etc/homeostat/ca/ca.crt",
         "--listen-learners=0.0.0.0:8444",
         "--learner-token-file=/etc/homeostat/learners/token",
@@ -206,6 +210,19 @@ fn helm_lints_the_chart_without_errors() {
     ] {
         assert!(arguments.contains(expect), "{arguments}");
     }
+    let policy = &rendered["NetworkPolicy homeostat/homeostat"]["spec"];
+    let cidr = |rule: &Value, side: &str| rule[side][0]["ipBlock"]["cidr"].clone();
+    let app = |rule: &Value, side: &str| rule[side][0]["podSelector"]["matchLabels"]["app"].clone();
+    let (ingress, egress) = (&policy["ingress"], &policy["egress"]);
+    assert_eq!(
+        (cidr(&ingress[0], "from"), app(&ingress[1], "from")),
+        ("10.1.0.0/16".into(), "learner".into())
+    );
+    assert_eq!(
+        (cidr(&egress[0], "to"), cidr(&egress[1], "to")),
+        ("10.2.0.0/16".into(), "10.3.0.1/32".into())
+    );
+    assert_eq!(app(&egress[2], "to"), "prometheus");
     assert_eq!(pod["serviceAccountName"], "other");
     let volumes = pod["volumes"].as_array().map(Vec::len);
     assert_eq!(volumes, pod["containers"][0]["volumeMounts"].as_array().map(Vec::len));
