@@ -192,7 +192,9 @@ impl Persist for EpisodeStats {
         [self.step, self.episodes] = [clock[0], clock[1]];
         self.recent = from.any_f64s(&format!("{name}/recent"))?.iter().copied().collect();
         // Checkpoints of 0.1.0 have none.
-        if let Ok([steps, settled, slo_violations, containers]) = from.f64s(&format!("{name}/service"), 4) {
+        if let Ok([steps, settled, slo_violations, containers]) =
+            from.f64s(&format!("{name}/service"), 4)
+        {
             self.last_service = ServiceTotals {
                 steps: *steps,
                 settled: *settled,

@@ -108,7 +108,8 @@ impl SharedEnvs {
             }
         }
         for (agent, service) in self.training.last_service() {
-            if let Some(stats) = self.stats.get_mut(&agent).filter(|stats| stats.stopped.is_none()) {
+            if let Some(stats) = self.stats.get_mut(&agent).filter(|stats| stats.stopped.is_none())
+            {
                 stats.serve(service);
             }
         }
@@ -183,7 +184,9 @@ impl AgentGroup for SharedEnvs {
         let has_part = |agent: &AgentId| !retired.contains_key(agent) || leaving.contains(agent);
         let rounds = stats.values_mut().filter(|stats| has_part(&stats.agent));
         let rounds = rounds.map(|stats| stats.close_round(&mut time)).collect();
-        leaving.iter().filter_map(|agent| stats.get_mut(agent)).for_each(EpisodeStats::retire);
+        for agent in &leaving {
+            stats.get_mut(agent).into_iter().for_each(EpisodeStats::retire);
+        }
         (rounds, time)
     }
 
