@@ -29,7 +29,9 @@ fn the_study_of_one_agent_for_each_function_runs_and_repeats_itself() {
     );
     for figures in result.isolated[0].policies.iter().chain(&result.together[0].policies) {
         assert!((0.0..=1.0).contains(&figures.slo_violation_ratio.mean), "{figures:?}");
-        assert!(figures.slo_violation_ratio.interval.is_some(), "{figures:?}");
+        // Two seeds have a range, and no interval worth printing.
+        let ratio = figures.slo_violation_ratio;
+        assert!(ratio.interval.is_none() && ratio.min <= ratio.mean && ratio.mean <= ratio.max);
     }
     assert!((75.0..77.0).contains(&result.together[0].load_pct));
     let text = |result| serde_json::to_string(result).unwrap();
