@@ -98,7 +98,7 @@ fn training_shows_slo_violations_and_cost_beside_the_return() {
     let place = Workplace::new();
     let called = place.call(
         "train ppo --env faas/function-v2 --steps 600 --agents 2 --set faas.steps=20 --set run.log_every=200 \
-         --run-dir run --fail-if 'slo_violation_ratio>1'",
+         --run-dir run --fail-if slo_violation_ratio>1",
     );
     assert_eq!(called.code, Some(0), "{}", called.stderr);
     let line = called.stderr.lines().rfind(|line| line.starts_with("step 600")).unwrap();

@@ -46,6 +46,7 @@ PathOrRun = Union[AnyPath, "Run", "Simulation"]
 # of [run] are keywords of their own.
 NAMES = _native.setting_names()
 SECTIONS = {section.replace("-", "_"): section for section, _ in NAMES if section != "run"}
+DEFAULT_SIMULATOR = _native.default_multi_agent_env().partition("/")[0]
 RUN = {name for section, name in NAMES if section == "run"}
 
 
@@ -390,7 +391,7 @@ def compare(
 
 def simulate(
     policy: PathOrRun,
-    simulator: str = "faas",
+    simulator: Optional[str] = None,
     *,
     seeds: Union[int, Sequence[int]] = 1,
     duration_s: Optional[float] = None,
@@ -407,7 +408,8 @@ def simulate(
     progress: ProgressOption = None,
     **settings: Any,
 ) -> Simulation:
-    """Runs an autoscaling policy in a simulator, as ``homeostat sim`` does.
+    """Runs an autoscaling policy in a simulator, as ``homeostat sim`` does; by default in the one that
+    teams are trained in.
 
     ``policy`` is a name (``"hpa+vpa"``, ``"kpa"``, ``"ensure"``, ...), a policy file, or a run of
     :func:`train`. ``trace``, ``durations`` and ``memory`` are tables of the Azure Functions traces;
@@ -434,7 +436,7 @@ def simulate(
     if not 1.0 <= factor <= 1000.0:
         raise UsageError(f"slo must lie from 1 to 1000, got {slo}")
     asked = {
-        "simulator": text_of(simulator, "simulator"),
+        "simulator": DEFAULT_SIMULATOR if simulator is None else text_of(simulator, "simulator"),
         "policy": policy if isinstance(policy, str) else path_of(policy),
         "seeds": numbers,
         "duration_s": length,
