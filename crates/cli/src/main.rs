@@ -15,10 +15,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate, compare, config, demo, env, eval, operator, plot, policy, report, reproduce,
-    sim, size, spans, trace, train,
     bench, calibrate, compare, completions, config, demo, env, eval, operator, plot, policy,
-    report, reproduce, runs, sim, spans, trace, train,
+    report, reproduce, runs, sim, size, spans, trace, train,
 };
 
 /// Autoscaling controllers that keep services within their latency SLO at the lowest cost:
