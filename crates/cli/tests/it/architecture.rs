@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 30] = [
+const LAYERS: [(&str, u8); 31] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -22,6 +22,7 @@ const LAYERS: [(&str, u8); 30] = [
     ("homeostat-sim-faas", 2),
     ("homeostat-sim-mesh", 2),
     ("homeostat-autoscaler", 3),
+    ("homeostat-aware", 3),
     ("homeostat-firm", 3),
     ("homeostat-flash", 3),
     ("homeostat-muserve", 3),
