@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use homeostat_core::{SeedTree, SimDuration};
 use homeostat_decide::{
-    Decision, Features, Guards, PlantSource, Policy, ScaledBy, SimulatedPlant, TargetWindow,
-    TeamMember, TeamSnapshot, TeamState, decide,
+    AllocationBounds, Decision, Features, Guards, PlantSource, Policy, ScaledBy, SimulatedPlant,
+    TargetWindow, TeamMember, TeamSnapshot, TeamState, decide,
 };
 use homeostat_lab::Result;
 use homeostat_simppo::TurnQueue;
@@ -77,6 +77,12 @@ pub struct WindowRecord<'a> {
     pub window: &'a TargetWindow,
     /// What its controller decided.
     pub decision: &'a Decision,
+    /// The features that a learned policy reads of this window.
+    pub features: &'a [f32; Features::COUNT],
+    /// The reward of this window, which follows from the decision before.
+    pub reward: f64,
+    /// The bounds of every target.
+    pub bounds: &'a AllocationBounds,
 }
 
 /// One target under control.
@@ -165,11 +171,12 @@ impl Simulation {
         let mut queue = TurnQueue::default();
         for _ in 0..self.windows() {
             plant.advance()?;
-            let mut kept = Vec::new();
+            let (mut kept, mut encoded) = (Vec::new(), Vec::new());
             for (target, one) in controlled.iter_mut().enumerate() {
                 let features = one.features.observe(plant.observe(target));
                 one.means.add(&features, plant.reward(target));
                 kept.push(features[0]);
+                encoded.push(features);
             }
             let team = needs_team.then(|| {
                 let members = controlled.iter_mut().enumerate();
@@ -188,6 +195,9 @@ impl Simulation {
                     name: plant.name(target),
                     window: plant.window(target).expect("a window has just been played"),
                     decision: &decision,
+                    features: &encoded[target],
+                    reward: plant.reward(target),
+                    bounds: plant.bounds(),
                 })?;
             }
         }

@@ -7,6 +7,7 @@ mod engine;
 mod growth;
 mod outcome;
 mod plant_dynamics;
+mod recorder;
 mod request;
 mod run;
 mod single_target;

@@ -7,8 +7,11 @@
 //! windows.jsonl    one line per window and function of the first seed; packed as windows.jsonl.gz
 //!                  from 100 000 lines on
 //! summary.json     the figures of every seed, when all are done
+//! decisions.jsonl  every decision of every seed, if asked for, to learn from
 //! ```
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +26,7 @@ use serde_json::json;
 
 use super::engine::{Scenario, Simulation, WindowRecord};
 use super::outcome::SimulationOutcome;
+use super::recorder::DecisionRecorder;
 use super::trace::TraceFiles;
 use super::windows_file::{WindowsWriter, windows_file_name};
 
@@ -60,11 +64,17 @@ pub struct SimulationFacts {
     pub window_s: f64,
     /// The seeds.
     pub seeds: Vec<u64>,
+    /// Whether every decision is in `decisions.jsonl`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
 }
 
 /// The percentages of summaries of 0.1.0.
 const FORMER_SUMMARY: [FormerPercentage; 1] =
     [FormerPercentage { new: "slo_violation_ratio", old: "miss_pct" }];
+
+/// The decisions of a run that was asked to record them.
+const DECISIONS: &str = "decisions.jsonl";
 
 /// The word in `run.json`.
 const KIND: &str = "simulation";
@@ -107,7 +117,11 @@ pub fn run_simulation(
     let total = lines * facts.seeds.len() as u64;
     let done = AtomicU64::new(0);
     let outcomes = facts.seeds.par_iter().enumerate().map(|(place, seed)| {
-        simulation.run(*seed, &mut |record: WindowRecord<'_>| {
+        let mut recorder = facts.recorded.then(|| DecisionRecorder::new(&facts.policy));
+        let outcome = simulation.run(*seed, &mut |record: WindowRecord<'_>| {
+            if let Some(recorder) = &mut recorder {
+                recorder.take_in(&record);
+            }
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
@@ -117,9 +131,19 @@ pub fn run_simulation(
                 writer.line(&line_of(&record)).map_err(file_error("write", &windows_path))?;
             }
             Ok(())
-        })
+        })?;
+        Ok((outcome, recorder))
     });
-    let outcomes: Vec<SimulationOutcome> = outcomes.collect::<Result<_>>()?;
+    let played: Vec<(SimulationOutcome, Option<DecisionRecorder>)> =
+        outcomes.collect::<Result<_>>()?;
+    let (outcomes, recorders): (Vec<_>, Vec<_>) = played.into_iter().unzip();
+    if facts.recorded {
+        let path = directory.file(DECISIONS);
+        let file = File::create(&path).map_err(file_error("create", &path))?;
+        let mut writer = BufWriter::new(file);
+        let written = recorders.into_iter().flatten().try_for_each(|one| one.write(&mut writer));
+        written.and_then(|()| writer.flush()).map_err(file_error("write", &path))?;
+    }
     let writer = writer.into_inner().expect("no writer panics");
     writer.finish().map_err(file_error("write", &windows_path))?;
     let summary = Summary { policy: facts.policy.clone(), outcomes };
@@ -184,6 +208,7 @@ impl FinishedSimulation {
             duration_s: 0.0,
             window_s: 0.0,
             seeds: vec![0],
+            recorded: false,
         };
         Self { path: PathBuf::new(), facts, outcomes: vec![SimulationOutcome::default()] }
     }
@@ -248,13 +273,14 @@ impl Simulation {
             duration_s: self.played().seconds(),
             window_s: self.system.window().seconds(),
             seeds,
+            recorded: false,
         }
     }
 }
 
 /// A window as one line of JSON.
 fn line_of(record: &WindowRecord<'_>) -> serde_json::Value {
-    let WindowRecord { function, name, window, decision } = record;
+    let WindowRecord { function, name, window, decision, .. } = record;
     let obs = &window.observation;
     let reasons: Vec<String> = decision.reasons().iter().map(ToString::to_string).collect();
     json!({

@@ -86,6 +86,10 @@ struct PlayOptions {
     /// Run directory [default: a new one under runs/]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
+    /// Write every decision of every seed to decisions.jsonl in the run directory, for `homeostat learn` and
+    /// `homeostat trajectories import`.
+    #[arg(long)]
+    record: bool,
     /// Print one row per function instead of the summary.
     #[arg(long)]
     per_function: bool,
@@ -230,6 +234,7 @@ fn play_request(
     play: &PlayOptions,
 ) -> anyhow::Result<FinishedSimulation> {
     let PreparedSimulation { simulation, facts, config, cluster } = request.prepare(settings)?;
+    let facts = SimulationFacts { recorded: play.record, ..facts };
     let name = format!("sim-{}", facts.policy);
     let path =
         play.run_dir.clone().unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &name));

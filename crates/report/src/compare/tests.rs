@@ -29,6 +29,7 @@ fn simulation(policy: &str, ratios: &[(u64, f64)]) -> FinishedSimulation {
             duration_s: 100.0,
             window_s: 10.0,
             seeds: ratios.iter().map(|(seed, _)| *seed).collect(),
+            recorded: false,
         },
         outcomes: ratios.iter().map(outcome).collect(),
     }

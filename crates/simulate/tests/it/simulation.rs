@@ -7,8 +7,8 @@ use homeostat_core::SimDuration;
 use homeostat_rl::Sampling;
 use homeostat_sim_faas::FaasConfig;
 use homeostat_simulate::{
-    Controllers, FinishedSimulation, Scenario, Simulation, TraceScenario, TracedPlatform,
-    run_simulation,
+    Controllers, FinishedSimulation, Scenario, Simulation, SimulationFacts, TraceScenario,
+    TracedPlatform, run_simulation,
 };
 
 fn simulation(policy: &str, scenario: Scenario) -> Simulation {
@@ -118,4 +118,53 @@ fn a_summary_of_the_release_before_reads_back() {
 fn an_unknown_policy_is_answered_with_the_known_ones() {
     let error = Controllers::parse("hpaa", Sampling::Greedy).unwrap_err().to_string();
     assert!(error.contains("hpaa") && error.contains("did you mean `hpa`?"), "{error}");
+}
+
+#[test]
+fn recorded_decisions_say_what_was_asked_for_and_what_followed() {
+    use homeostat_core::trajectory::{End, Record};
+
+    let place = tempfile::tempdir().unwrap();
+    let simulation = simulation("hpa+vpa", Scenario::Together);
+    let facts = SimulationFacts { recorded: true, ..simulation.facts(None, vec![3, 4]) };
+    let record = |name: &str| {
+        let path = place.path().join(name);
+        let stop = AtomicBool::new(false);
+        run_simulation(&simulation, &facts, "", &path, &|_, _| {}, &stop).unwrap();
+        std::fs::read_to_string(path.join("decisions.jsonl")).unwrap()
+    };
+    let text = record("first");
+    assert_eq!(text, record("second"), "the same simulation gives the same file");
+    let records: Vec<Record> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut rewards = std::collections::BTreeMap::new();
+    for seed in [3, 4] {
+        simulation
+            .run(seed, &mut |window| {
+                rewards.entry((seed, window.function)).or_insert_with(Vec::new).push(window.reward);
+                Ok(())
+            })
+            .unwrap();
+    }
+    let mut expect = rewards.into_values();
+    let mut open = Vec::new();
+    for record in records {
+        match record {
+            Record::Trajectory(origin) => {
+                assert_eq!(origin.policy, "hpa+vpa");
+                assert_eq!(origin.schema.action.id, "pods/ratios-v1");
+                open.clear();
+            }
+            Record::Transition(transition) => {
+                assert_eq!((transition.observation.len(), transition.action.len()), (7, 3));
+                open.push(transition.reward);
+            }
+            Record::End { how, .. } => {
+                assert_eq!(how, End::Truncated);
+                // What follows from a decision is the reward of the next window.
+                assert_eq!(open, expect.next().unwrap()[1..]);
+            }
+        }
+    }
+    assert_eq!(expect.next(), None, "every function of every seed has a trajectory");
 }
