@@ -91,6 +91,10 @@ enum Command {
     Trajectories(operator::HandedOn),
     /// Answer short requests first, in front of OpenAI-compatible servers of language models.
     Gateway(operator::HandedOn),
+    /// Learn a policy from recorded decisions, and write it if off-policy evaluation admits it.
+    Learn(operator::HandedOn),
+    /// Estimate from recorded decisions what a policy is worth, with confidence intervals.
+    EvaluateOffline(operator::HandedOn),
     /// Print the completion script of a shell.
     Completions(completions::CompletionsArguments),
     /// Measure the speed of learning, simulation and the operator.
@@ -158,6 +162,8 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Recommend(handed_on) => operator::run(&["recommend"], &handed_on),
         Command::Trajectories(handed_on) => operator::run_trajectories(&[], &handed_on),
         Command::Gateway(handed_on) => operator::run_gateway(&[], &handed_on),
+        Command::Learn(handed_on) => operator::run_learn("learn", &handed_on),
+        Command::EvaluateOffline(handed_on) => operator::run_learn("evaluate-offline", &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
     }
 }

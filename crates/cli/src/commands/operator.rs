@@ -1,6 +1,6 @@
 //! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`,
-//! `bench trajectories` and `gateway`: handed on to programs of their own, so that simulating needs no
-//! Kubernetes client, no SQLite and no HTTP server.
+//! `bench trajectories`, `gateway`, `learn` and `evaluate-offline`: handed on to programs of their own, so
+//! that simulating needs no Kubernetes client, no SQLite and no HTTP server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ const PROGRAM: &str = "homeostat-operator";
 const BENCH: &str = "operator-bench";
 const TRAJECTORIES: &str = "homeostat-trajectories";
 const GATEWAY: &str = "homeostat-gateway";
+const LEARN: &str = "homeostat-learn";
 
 /// Arguments of a command of another program; it explains them itself.
 #[derive(Args)]
@@ -58,6 +59,11 @@ pub(crate) fn run_trajectories(words: &[&str], handed_on: &HandedOn) -> anyhow::
 /// Runs the program of the gateway with these words before the arguments.
 pub(crate) fn run_gateway(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
     become_program(GATEWAY, GATEWAY, words, handed_on)
+}
+
+/// Runs the program that learns from recorded decisions, with this command.
+pub(crate) fn run_learn(command: &str, handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(LEARN, LEARN, &[command], handed_on)
 }
 
 /// Runs a program in place of this process where the system can do that: signals and exit codes

@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 31] = [
+const LAYERS: [(&str, u8); 32] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -33,6 +33,7 @@ const LAYERS: [(&str, u8); 31] = [
     ("homeostat-trajectories", 4),
     ("homeostat-wire", 4),
     ("homeostat-calibrate", 5),
+    ("homeostat-learn", 5),
     ("homeostat-simulate", 5),
     ("homeostat-train", 5),
     ("homeostat-report", 6),

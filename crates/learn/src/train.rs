@@ -1,0 +1,176 @@
+//! `homeostat learn`.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use clap::{Args, ValueEnum};
+use homeostat_core::{AgentId, SeedTree};
+use homeostat_nn::Kernel;
+use homeostat_rl::{
+    AgentContext, OfflineAlgorithm, OfflineDataset, OfflineLearner, Recording, Workspace,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::checkpoint;
+use crate::evaluate::EvaluationOptions;
+use crate::output::{Output, print_record, say};
+use crate::recorded::{SourceOptions, dataset};
+
+/// Reads recorded decisions, learns a policy without acting, evaluates it on trajectories that it did
+/// not learn from, and writes it if it is admitted. A former file stays otherwise, and the exit code is
+/// 99. Killed at any moment, it goes on from its last checkpoint when it is started again with the same
+/// settings and decisions.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  homeostat sim deploy --policy hpa+vpa --duration 1h --seeds 1..20 --record --run-dir runs/recorded\n  homeostat learn runs/recorded/decisions.jsonl --out shop.policy\n  homeostat sim deploy --policy shop.policy --duration 1h --seeds 101..105\n  homeostat learn shop.db --workload shop/checkout --algorithm bcq --margin 0.01 --out shop.policy"
+)]
+pub(crate) struct LearnArguments {
+    #[command(flatten)]
+    source: SourceOptions,
+    /// Policy file to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How to learn: bcq (batch-constrained Q-learning, as AWARE has it), iql (implicit Q-learning), td3-bc
+    /// (TD3 with behaviour cloning).
+    #[arg(long, value_enum, default_value_t = Choice::Td3Bc)]
+    algorithm: Choice,
+    /// Gradient steps.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+    /// Seed of weights and minibatches.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Gradient steps between two checkpoints.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: u64,
+    /// Write the policy even if it is not admitted; the exit code stays 99.
+    #[arg(long)]
+    write_anyway: bool,
+    #[command(flatten)]
+    settings: EvaluationOptions,
+    /// Print only the result, no progress.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Choice {
+    Bcq,
+    Iql,
+    Td3Bc,
+}
+
+/// One trajectory in so many is kept from learning, for the evaluation.
+const HELD_OUT: usize = 4;
+/// Time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(arguments: &LearnArguments) -> anyhow::Result<bool> {
+    let algorithm = match arguments.algorithm {
+        Choice::Bcq => OfflineAlgorithm::Bcq,
+        Choice::Iql => OfflineAlgorithm::Iql,
+        Choice::Td3Bc => OfflineAlgorithm::Td3Bc,
+    };
+    arguments.settings.config()?;
+    let recordings = arguments.source.read()?;
+    let spec = recordings.spec()?;
+    let (held_out, learnt_from) = split(&recordings.trajectories);
+    let least = homeostat_rl::MIN_TRAJECTORIES;
+    ensure!(
+        held_out.len() >= least,
+        "{} trajectories are too few: every fourth is kept for the evaluation, which needs {least}; \
+         record at least {}",
+        recordings.trajectories.len(),
+        HELD_OUT * least
+    );
+    let data = dataset(&spec, &learnt_from)?;
+    let seeds = SeedTree::new(arguments.seed).child("learn");
+    let context = AgentContext { agent: AgentId::new(0), spec, seeds };
+    let mut learner = algorithm.default_config().build(&context)?;
+    let settings = json!({
+        "algorithm": algorithm.name(),
+        "seed": arguments.seed,
+        "decisions": digest(&recordings.trajectories),
+    });
+    let path = checkpoint::path_beside(&arguments.out);
+    if checkpoint::restore(&path, &settings, learner.as_mut())? {
+        say(arguments.quiet, &format!("continuing after {} steps", learner.steps()));
+    }
+    train(arguments, &settings, &data, learner.as_mut())?;
+
+    let policy = learner.policy();
+    let held_out: Vec<Recording> = held_out.into_iter().cloned().collect();
+    let (is_admitted, evaluation) = arguments.settings.judge(&policy, &held_out)?;
+    let is_written = is_admitted || arguments.write_anyway;
+    if is_written {
+        checkpoint::write_whole(&arguments.out, &policy.to_bytes())?;
+    }
+    print_record(
+        arguments.output,
+        &json!({
+            "policy": is_written.then(|| arguments.out.display().to_string()),
+            "algorithm": algorithm.name(),
+            "steps": learner.steps(),
+            "transitions": data.len(),
+            "evaluation": evaluation,
+        }),
+    );
+    Ok(is_admitted)
+}
+
+/// Trajectories for the evaluation, and those to learn from.
+fn split(all: &[Recording]) -> (Vec<&Recording>, Vec<&Recording>) {
+    let (mut held_out, mut learnt_from) = (Vec::new(), Vec::new());
+    for (index, recording) in all.iter().enumerate() {
+        match index % HELD_OUT {
+            0 => held_out.push(recording),
+            _ => learnt_from.push(recording),
+        }
+    }
+    (held_out, learnt_from)
+}
+
+fn train(
+    arguments: &LearnArguments,
+    settings: &Value,
+    data: &OfflineDataset,
+    learner: &mut dyn OfflineLearner,
+) -> anyhow::Result<()> {
+    let path = checkpoint::path_beside(&arguments.out);
+    let mut workspace = Workspace::new(Kernel::best());
+    let mut told = Instant::now();
+    while learner.steps() < arguments.steps {
+        let learned = learner.learn(data, &mut workspace)?;
+        let steps = learner.steps();
+        if steps.is_multiple_of(arguments.checkpoint_every) || steps == arguments.steps {
+            checkpoint::save(&path, settings, learner)?;
+        }
+        if told.elapsed() > PROGRESS {
+            told = Instant::now();
+            let figures = learned.figures.iter().map(|(name, value)| format!("{name} {value:.4}"));
+            let figures = figures.collect::<Vec<_>>().join(", ");
+            say(arguments.quiet, &format!("step {steps} of {}: {figures}", arguments.steps));
+        }
+    }
+    Ok(())
+}
+
+/// What the decisions are, so that a checkpoint of others is not continued.
+fn digest(all: &[Recording]) -> String {
+    let mut hash = Sha256::new();
+    for recording in all {
+        hash.update(recording.workload.as_bytes());
+        for transition in &recording.transitions {
+            let numbers = transition.observation.iter().chain(&transition.action);
+            numbers.for_each(|number| hash.update(number.to_le_bytes()));
+            hash.update(transition.reward.to_le_bytes());
+        }
+        hash.update([u8::from(recording.end.is_some())]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
