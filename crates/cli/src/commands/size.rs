@@ -29,19 +29,19 @@ pub(crate) struct SizeArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Memory sizes in MB to choose from [default: those of --history, or 128,256,512,1024,2048,3008]
-    #[arg(long, value_delimiter = ',', value_name = "MB,...")]
+    #[arg(long, value_delimiter = ',', value_name = "MB,...", allow_negative_numbers = true)]
     sizes: Vec<f64>,
     /// Recommend the cheapest size that stays below this time.
-    #[arg(long, value_name = "MS", conflicts_with = "cost_weight")]
+    #[arg(long, value_name = "MS", conflicts_with = "cost_weight", allow_negative_numbers = true)]
     max_ms: Option<f64>,
     /// Weight of cost against time in the recommendation, from 0 (fastest) to 1 (cheapest).
-    #[arg(long, default_value_t = 0.75)]
+    #[arg(long, default_value_t = 0.75, allow_negative_numbers = true)]
     cost_weight: f64,
     /// Price of a GB of memory for a second.
-    #[arg(long, default_value_t = Prices::default().per_gb_second)]
+    #[arg(long, default_value_t = Prices::default().per_gb_second, allow_negative_numbers = true)]
     price_per_gb_second: f64,
     /// Price of a million executions, whatever they take.
-    #[arg(long, default_value_t = Prices::default().per_million)]
+    #[arg(long, default_value_t = Prices::default().per_million, allow_negative_numbers = true)]
     price_per_million: f64,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
