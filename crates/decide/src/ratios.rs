@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn small_changes_of_size_are_not_made() {
         check([0.05, 0.05, -0.05], allocation(4, 500, 256));
-        check([0.2, 0.1, -0.1], allocation(5, 574, 223));
+        check([0.2, 0.1, 0.0], allocation(5, 574, 256));
+        check([0.0, 0.1, -0.5], allocation(4, 574, 128));
     }
 
     proptest! {
