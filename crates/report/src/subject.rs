@@ -66,7 +66,7 @@ impl Subject {
         let (mut played, mut trainings) = (Vec::new(), Vec::new());
         for run in runs {
             match run {
-                OpenedRun::Simulation(run) => played.push(run),
+                OpenedRun::Simulation(run) => played.push(*run),
                 OpenedRun::Training(run) => trainings.push(run),
             }
         }

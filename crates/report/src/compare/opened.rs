@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub enum OpenedRun {
     /// Of `homeostat sim`.
-    Simulation(FinishedSimulation),
+    Simulation(Box<FinishedSimulation>),
     /// Of `homeostat train`.
     Training(TrainingRun),
 }
@@ -52,7 +52,7 @@ impl OpenedRun {
             if run.outcomes.is_empty() {
                 return Err(unusable(path, "summary.json", "it has no seeds"));
             }
-            return Ok(Self::Simulation(run));
+            return Ok(Self::Simulation(Box::new(run)));
         }
         Ok(Self::Training(TrainingRun::read(&directory, &facts)?))
     }
