@@ -9,7 +9,7 @@ mod bcq;
 mod dataset;
 mod iql;
 #[cfg(test)]
-mod pytorch;
+mod pytorch_tests;
 mod td3_bc;
 mod twin_critic;
 
