@@ -1,6 +1,6 @@
 //! What the offline algorithms promise: they learn more from recorded transitions than the recorded
 //! behaviour knew, stop on numbers that are not finite, repeat themselves to the bit, and what they
-//! learnt survives a file. Their updates are compared with PyTorch's in `src/offline/pytorch.rs`.
+//! learnt survives a file. Their updates are compared with PyTorch's in `src/offline/pytorch_tests.rs`.
 
 use homeostat_core::{Array, Snapshot, Stream};
 use homeostat_env::{Action, EnvSpec, Space, make};
