@@ -14,7 +14,7 @@
 //!   the baselines.
 //! * [`Profile`]: applications measured in several configurations, as episodes for that learner;
 //!   [`SizeEstimator`] predicts execution times at other memory sizes, with intervals.
-//! * [`similarity`] and [`EmbeddingPool`]: how alike pairs are, and which lie outside the pool.
+//! * [`similarity()`] and [`EmbeddingPool`]: how alike pairs are, and which lie outside the pool.
 //!
 //! Reinforcement-learning base learners are not conditioned yet: their trajectories can be
 //! embedded, but no learner trains a meta learner on them. Layer 3: no I/O.
