@@ -24,6 +24,7 @@ mod decision;
 mod domain;
 mod error;
 mod features;
+mod gpu_clock;
 mod guards;
 mod observation;
 mod plant;
@@ -57,6 +58,9 @@ pub use decision::Decision;
 pub use domain::{Domain, MetricsStatus, Observe, Propose, Setting, SettingBounds, SloStatus};
 pub use error::{Error, Result};
 pub use features::Features;
+pub use gpu_clock::{
+    ClockBounds, ClockProposal, ClockReason, GpuClock, GpuObservation, Megahertz, ModelLatency,
+};
 pub use guards::{
     Admission, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Guard, GuardContext, GuardReason,
     Guards, GuardsConfig, MetricsTrust, Pause, RateLimitConfig, Share, StepLimit, StepSize,

@@ -26,7 +26,7 @@ pub(crate) enum BenchCommand {
     /// JAX and PyTorch.
     Learn(LearnArguments),
     /// Measure the simulators: requests, a day of functions, agents, and S-RL on the serverless
-    /// platform, requests of Deployments, and calls of microservices.
+    /// platform, requests of Deployments, calls of microservices, and iterations of served models.
     Sim(SimArguments),
     /// Measure one function with Poisson arrivals and constant service time that starts a container
     /// for each request without an idle one. `bench/peers/sim` runs the same on SimFaaS.

@@ -1,5 +1,5 @@
 //! How fast the simulators run. Serverless: bare requests, a day of Azure, agents, and S-RL.
-//! Deployments: bare requests. Microservices: bare calls.
+//! Deployments: bare requests. Microservices: bare calls. Model serving: iterations.
 
 use std::time::Instant;
 
@@ -12,6 +12,10 @@ use homeostat_sim_deploy::{Application, Cluster, ClusterConfig, DeployConfig, De
 use homeostat_sim_faas::{
     Contention, FaasConfig, FunctionProfile, FunctionSetup, KEEP_ALIVE, Platform, PlatformConfig,
     Scaling, Source, by_name, make_multi_agent,
+};
+use homeostat_sim_gpu::{
+    Admission, Batching, Cost, Deployment as GpuDeployment, DeviceType, Executor, Instance,
+    Request, ServedModel, Serving, Stage, StageCost,
 };
 use homeostat_sim_mesh::{Mesh, MeshConfig, Topology};
 use homeostat_simulate::{TraceFiles, TraceScenario};
@@ -44,6 +48,8 @@ pub struct SimReport {
     pub deploy_requests_per_s: DeploySpeeds,
     /// Calls per second of wall-clock time in the simulator of microservices.
     pub mesh_calls_per_s: MeshSpeeds,
+    /// Scheduled iterations per second of wall-clock time in the simulator of model serving.
+    pub gpu_iterations_per_s: GpuSpeeds,
 }
 
 /// Calls of services, each with its request, its work and its answer.
@@ -53,6 +59,15 @@ pub struct MeshSpeeds {
     pub slowest: f64,
     /// The same, with a span recorded of every call.
     pub slowest_with_spans: f64,
+}
+
+/// Iterations of models with eight requests at once and a cache that is never full.
+#[derive(Debug, Clone, Serialize)]
+pub struct GpuSpeeds {
+    /// One model on one device.
+    pub alone: f64,
+    /// Sixteen models that share eight devices, in pipelines of two stages.
+    pub shared: f64,
 }
 
 /// Bare requests of eight Deployments with eight pods each, observed every fifteen seconds.
@@ -170,10 +185,16 @@ impl SimBench {
             speeds.reduce(|a, b| Ok(a?.min(b?))).expect("there are topologies")
         };
         let mesh_calls_per_s = MeshSpeeds { slowest: calls(0)?, slowest_with_spans: calls(1)? };
+        progress("iterations of served models");
+        let gpu_iterations_per_s = GpuSpeeds {
+            alone: best_of(3, || gpu_iterations(1, 1, 1, self.seconds))?,
+            shared: best_of(3, || gpu_iterations(16, 8, 2, self.seconds))?,
+        };
         progress("300 episodes of S-RL");
         Ok(SimReport {
             deploy_requests_per_s,
             mesh_calls_per_s,
+            gpu_iterations_per_s,
             requests_per_s: RequestSpeeds { free, contended },
             azure_day,
             agent_steps_per_s: AgentSpeeds { n12, n110 },
@@ -305,6 +326,54 @@ fn mesh_calls(topology: &str, record_every: u32, seconds: u64) -> Result<f64> {
     Ok(mesh.calls_handled() as f64 / start.elapsed().as_secs_f64())
 }
 
+/// Iterations of generating models per second of wall-clock time.
+fn gpu_iterations(models: usize, devices: usize, stages: usize, seconds: u64) -> Result<f64> {
+    let refused = |error: homeostat_sim_gpu::Error| Error::OutOfRange {
+        key: "bench".to_owned(),
+        value: "the served models".to_owned(),
+        source_text: "bench sim".to_owned(),
+        expected: error.to_string(),
+    };
+    let device = DeviceType::by_name("v100").map_err(refused)?;
+    let cost = StageCost {
+        base: Cost { fixed_s: 2e-3, scaled_s: 3e-3, compute_j: 0.5, memory_j: 0.2 },
+        per_token: Cost { scaled_s: 1e-5, ..Cost::default() },
+        ..StageCost::default()
+    };
+    let batching = Batching::Continuous { max_batch: 8 };
+    let instance = |model: usize| Instance {
+        model,
+        stages: (0..stages)
+            .map(|stage| Stage { executor: (model + stage) % devices, cost })
+            .collect(),
+        cache_tokens: Some(100_000),
+        overhead: SimDuration::ZERO,
+    };
+    let served =
+        ServedModel { name: "model".to_owned(), slo: SimDuration::from_secs(10), batching };
+    let deployment = GpuDeployment {
+        executors: vec![Executor { device, devices: 1 }; devices],
+        models: vec![served; models],
+        instances: (0..models).map(instance).collect(),
+        admission: Admission::All,
+    };
+    let mut serving = Serving::new(deployment).map_err(refused)?;
+    let mut rng = Stream::from_seed(1);
+    // 200 tokens each, in batches of up to eight: the devices are busy nearly all the time.
+    let gap_s = 200.0 * 5e-3 / (6.0 * devices as f64) * stages as f64;
+    let mut at = 0.0;
+    while at < seconds as f64 {
+        at -= gap_s * (1.0 - rng.uniform()).ln();
+        let (model, output) = (rng.below(models) as u32, 100 + rng.below(200) as u32);
+        let arrival = SimTime::from_nanos((at * 1e9) as u64);
+        let request = Request { arrival, model, prompt: 64, output, rank: 0.0 };
+        serving.submit(request).map_err(refused)?;
+    }
+    let start = Instant::now();
+    serving.advance(SimTime::ZERO + SimDuration::from_secs(seconds));
+    Ok(serving.counts().iterations as f64 / start.elapsed().as_secs_f64())
+}
+
 /// Wall-clock seconds of a day, requests answered, and mean use of the cores.
 fn azure_day(scenario: &TraceScenario, busy: f64) -> Result<(f64, u64, f64)> {
     let cores = (scenario.mean_cores() / busy / NODES as f64).max(1.0);
@@ -401,6 +470,8 @@ impl SimReport {
             ("deploy_requests_per_s.contended", self.deploy_requests_per_s.contended),
             ("mesh_calls_per_s.slowest", self.mesh_calls_per_s.slowest),
             ("mesh_calls_per_s.slowest_with_spans", self.mesh_calls_per_s.slowest_with_spans),
+            ("gpu_iterations_per_s.alone", self.gpu_iterations_per_s.alone),
+            ("gpu_iterations_per_s.shared", self.gpu_iterations_per_s.shared),
         ]
     }
 }

@@ -1,5 +1,6 @@
 //! The experiments of chapter 6 of the dissertation, on published measurements.
 
+mod fit;
 mod predictor;
 mod scheduler;
 
@@ -32,7 +33,7 @@ impl MuserveOptions {
 
 type Experiment = fn(&MuserveOptions, &(dyn Fn(&str) + Sync)) -> Result<Finding>;
 
-const EXPERIMENTS: [(&str, &str, Experiment); 2] = [
+const EXPERIMENTS: [(&str, &str, Experiment); 3] = [
     (
         "muserve/scheduler",
         "completion times in order of predicted length, with and without ageing",
@@ -42,6 +43,11 @@ const EXPERIMENTS: [(&str, &str, Experiment); 2] = [
         "muserve/predictor",
         "lengths of answers to unseen prompts and of unseen models",
         predictor::predictor,
+    ),
+    (
+        "muserve/fit",
+        "the simulated devices against measured times and power, and against a test bed",
+        fit::fit,
     ),
 ];
 
@@ -68,7 +74,7 @@ pub fn run_muserve(
         return Err(refused(
             "experiment",
             name,
-            "there are muserve/scheduler and muserve/predictor",
+            "there are muserve/scheduler, muserve/predictor and muserve/fit",
         ));
     };
     if options.seeds.is_empty() {

@@ -1,0 +1,186 @@
+//! Prompt and token phases of large models (splitwise_perf_model). A prompt takes a launch-bound,
+//! then a memory-bound, then a compute-bound time in its tokens; a token takes time linear in the batch and in
+//! the cached tokens.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use homeostat_core::SeedTree;
+use homeostat_lab::{Error, Result};
+
+use super::columns::Columns;
+use super::least_squares::{dot, relative};
+use super::{Errors, halves};
+
+/// Prompt size, batch size and tokens to generate.
+type Setting = [u64; 3];
+
+/// One model on one type and number of devices: means over repetitions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Group {
+    settings: BTreeMap<Setting, Mean>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    count: f64,
+    prompt_ms: f64,
+    token_ms: f64,
+    /// Over the device's thermal design power; zero where it was not measured.
+    power: f64,
+    with_power: f64,
+}
+
+impl Mean {
+    fn prompt(&self) -> f64 {
+        self.prompt_ms / self.count
+    }
+
+    fn token(&self) -> f64 {
+        self.token_ms / self.count
+    }
+
+    fn power(&self) -> Option<f64> {
+        (self.with_power > 0.0).then(|| self.power / self.with_power)
+    }
+}
+
+pub(super) fn read(data: &Path) -> Result<Vec<Group>> {
+    let path = data.join("splitwise_perf_model/perf_model.csv");
+    let columns = Columns::read(&path)?;
+    groups(&columns).map_err(|reason| Error::File { action: "read", path, reason })
+}
+
+fn groups(columns: &Columns) -> Result<Vec<Group>, String> {
+    let names: Vec<usize> = ["model", "hardware", "tensor_parallel"]
+        .iter()
+        .map(|name| columns.find(name))
+        .collect::<Result<_, _>>()?;
+    let sizes: Vec<usize> = ["prompt_size", "batch_size", "token_size"]
+        .iter()
+        .map(|name| columns.find(name))
+        .collect::<Result<_, _>>()?;
+    let [prompt, token, power] =
+        ["prompt_time", "token_time", "average_power"].map(|name| columns.find(name));
+    let (prompt, token, power) = (prompt?, token?, power?);
+    let mut groups: BTreeMap<Vec<String>, Group> = BTreeMap::new();
+    for row in 0..columns.len() {
+        let key: Vec<String> =
+            names.iter().map(|column| columns.text(row, *column).to_owned()).collect();
+        let mut setting = [0; 3];
+        for (size, column) in setting.iter_mut().zip(&sizes) {
+            *size = columns.required(row, *column)? as u64;
+        }
+        let mean = groups.entry(key).or_default().settings.entry(setting).or_default();
+        mean.count += 1.0;
+        mean.prompt_ms += columns.required(row, prompt)?;
+        mean.token_ms += columns.required(row, token)?;
+        if let Some(power) = columns.number(row, power)?.filter(|power| *power > 0.0) {
+            mean.power += power;
+            mean.with_power += 1.0;
+        }
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.iter_mut().for_each(Group::drop_broken);
+    Ok(groups)
+}
+
+impl Group {
+    /// Leaves out settings that took less time than half as many tokens: their batch did not run.
+    fn drop_broken(&mut self) {
+        let settings = self.settings.clone();
+        self.settings.retain(|[prompt, batch, generated], mean| {
+            let half = settings.get(&[*prompt, batch / 2, *generated]);
+            half.is_none_or(|half| half.prompt() < mean.prompt())
+        });
+    }
+}
+
+fn hinges(tokens: f64, knees: [f64; 2]) -> Vec<f64> {
+    [1.0].into_iter().chain(knees.map(|knee| (tokens - knee).max(0.0))).collect()
+}
+
+pub(super) fn evaluate(groups: &[Group], seeds: &SeedTree) -> Errors {
+    let mut errors = Errors::default();
+    for (place, group) in groups.iter().enumerate() {
+        prompts(group, &seeds.child(&format!("prompts/{place}")), &mut errors);
+        tokens(group, &seeds.child(&format!("tokens/{place}")), &mut errors);
+    }
+    errors
+}
+
+fn prompts(group: &Group, seeds: &SeedTree, errors: &mut Errors) {
+    // The tokens to generate do not change the time of a prompt.
+    let mut by_prompt: BTreeMap<(u64, u64), Vec<f64>> = BTreeMap::new();
+    for ([prompt, batch, _], mean) in &group.settings {
+        by_prompt.entry((prompt * batch, *prompt)).or_default().push(mean.prompt());
+    }
+    let rows: Vec<(f64, f64)> = by_prompt
+        .iter()
+        .map(|((tokens, _), times)| {
+            (*tokens as f64, times.iter().sum::<f64>() / times.len() as f64)
+        })
+        .collect();
+    let is_fitted = halves(rows.len(), seeds, "settings");
+    let fitted: Vec<(f64, f64)> =
+        rows.iter().zip(&is_fitted).filter(|(_, is)| **is).map(|(row, _)| *row).collect();
+    let targets: Vec<f64> = fitted.iter().map(|row| row.1).collect();
+    let mut best: Option<(f64, [f64; 2], Vec<f64>)> = None;
+    for low in [0.0, 128.0, 256.0, 512.0, 1024.0] {
+        for high in [2048.0, 4096.0] {
+            let knees = [low, high];
+            let features: Vec<_> = fitted.iter().map(|row| hinges(row.0, knees)).collect();
+            let coefficients = relative(&features, &targets, 1e-4);
+            let error: f64 = features
+                .iter()
+                .zip(&targets)
+                .map(|(row, target)| (dot(row, &coefficients) / target - 1.0).abs())
+                .sum();
+            if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+                best = Some((error, knees, coefficients));
+            }
+        }
+    }
+    let Some((_, knees, coefficients)) = best else { return };
+    for ((tokens, time), _) in rows.iter().zip(&is_fitted).filter(|(_, is)| !**is) {
+        errors.add_time(dot(&hinges(*tokens, knees), &coefficients), *time);
+    }
+}
+
+fn tokens(group: &Group, seeds: &SeedTree, errors: &mut Errors) {
+    let rows: Vec<([f64; 3], Mean)> = group
+        .settings
+        .iter()
+        .map(|([prompt, batch, generated], mean)| {
+            let [prompt, batch, generated] = [*prompt, *batch, *generated].map(|size| size as f64);
+            ([batch, batch * (prompt + generated / 2.0), generated], *mean)
+        })
+        .collect();
+    let is_fitted = halves(rows.len(), seeds, "settings");
+    let features = |row: &[f64; 3]| vec![1.0, row[0], row[1]];
+    let fitted = || rows.iter().zip(&is_fitted).filter(|(_, is)| **is).map(|(row, _)| row);
+    let unseen = || rows.iter().zip(&is_fitted).filter(|(_, is)| !**is).map(|(row, _)| row);
+    let times: Vec<f64> = fitted().map(|(_, mean)| mean.token()).collect();
+    let by_time: Vec<_> = fitted().map(|(row, _)| features(row)).collect();
+    let coefficients = relative(&by_time, &times, 1e-6);
+    for (row, mean) in unseen() {
+        errors.add_time(dot(&features(row), &coefficients), mean.token());
+    }
+    // Power is that of prompts for their part of the time, and that of tokens for the rest.
+    let of_phases = |row: &[f64; 3], mean: &Mean| {
+        let prompt = mean.prompt() / (mean.prompt() + mean.token() * row[2]);
+        vec![1.0, prompt, row[0]]
+    };
+    let with_power: Vec<(Vec<f64>, f64)> =
+        fitted().filter_map(|(row, mean)| Some((of_phases(row, mean), mean.power()?))).collect();
+    if with_power.len() < 4 {
+        return;
+    }
+    let (by_power, powers): (Vec<_>, Vec<f64>) = with_power.into_iter().unzip();
+    let coefficients = relative(&by_power, &powers, 1e-6);
+    for (row, mean) in unseen() {
+        if let Some(power) = mean.power() {
+            errors.add_power(dot(&of_phases(row, mean), &coefficients), power);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The serving simulation from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test panics on what cannot be made")]
+
+mod conservation;
+mod energy;
+mod environment;
+mod queueing;
