@@ -202,11 +202,12 @@ impl Dynamics for Container {
     fn render(&self) -> String {
         let Some(playing) = &self.episode else { return String::new() };
         let seen = playing.plant.observe(playing.service);
+        // A line each: a picture has 60 columns, and a film needs pictures of one size.
+        let setting = seen.setting.to_string().replace(", ", "\n");
         format!(
-            "{} of {}\n{}\n{:.1} calls/s, SLO maintenance {:.2}",
+            "{} of {}\n{setting}\n{:.1} calls/s, SLO maintenance {:.2}",
             self.plan.topology().services()[playing.service].name,
             self.plan.topology().name(),
-            seen.setting,
             seen.arrivals_per_s,
             seen.slo_maintenance,
         )
