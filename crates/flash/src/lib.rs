@@ -43,4 +43,6 @@ pub use sizing::{
     COVERAGE, FunctionSizes, SizeEstimator, SizeMeasurement, SizePrediction, SizedFunction,
 };
 pub use supervised::{Episode, PoolPair, Query, SampleShape, SupervisedConfig, SupervisedLearner};
-pub use task::{Embedding, MetaTask, Pair, ReinforcementTask, SupervisedTask};
+pub use task::{
+    Embedding, MetaTask, Pair, ReinforcementTask, SampleWidths, StepWidths, SupervisedTask,
+};

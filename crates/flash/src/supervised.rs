@@ -16,7 +16,8 @@ use homeostat_nn::{
 use crate::bundle::finite;
 use crate::standardizer::Standardizer;
 use crate::{
-    Adaptation, Bundle, Embedding, Error, MetaLearnerConfig, MetaTape, Pair, Result, SupervisedTask,
+    Adaptation, Bundle, Embedding, Error, MetaLearnerConfig, MetaTape, Pair, Result, SampleWidths,
+    SupervisedTask,
 };
 
 /// Gradients beyond this norm are scaled down to it.
@@ -149,7 +150,7 @@ impl SupervisedLearner {
         let base = Network::new(Arc::new(base), 0, Init::orthogonal(0.1), &mut rng);
         let task = SupervisedTask::register_base_learner(
             "supervised",
-            (shape.context - 1, 1),
+            SampleWidths { features: shape.context - 1, labels: 1 },
             config.meta,
             seeds,
         )?;

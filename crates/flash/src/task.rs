@@ -55,28 +55,45 @@ pub type SupervisedTask = MetaTask<SampleBuffer>;
 /// action and reward.
 pub type ReinforcementTask = MetaTask<TrajectoryBuffer>;
 
+/// How many numbers a labelled sample has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleWidths {
+    /// Inputs of the base learner.
+    pub features: usize,
+    /// Its outputs.
+    pub labels: usize,
+}
+
+/// How many numbers a step of a trajectory has, besides its reward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepWidths {
+    /// Of the observation.
+    pub state: usize,
+    /// Of the action; one for a discrete action.
+    pub action: usize,
+}
+
 impl SupervisedTask {
-    /// Registers a base learner with this many features and labels (`RegisterBaseLearner`).
+    /// Registers a base learner whose samples are this wide (`RegisterBaseLearner`).
     pub fn register_base_learner(
         name: &str,
-        (features, labels): (usize, usize),
+        widths: SampleWidths,
         config: MetaLearnerConfig,
         seeds: &SeedTree,
     ) -> Result<Self> {
-        Self::with_width(name, features + labels, config, seeds)
+        Self::with_width(name, widths.features + widths.labels, config, seeds)
     }
 }
 
 impl ReinforcementTask {
-    /// Registers a base learner whose states and actions have this many numbers
-    /// (`RegisterBaseLearner`).
+    /// Registers a base learner whose trajectories have steps of this width (`RegisterBaseLearner`).
     pub fn register_base_learner(
         name: &str,
-        (state, action): (usize, usize),
+        widths: StepWidths,
         config: MetaLearnerConfig,
         seeds: &SeedTree,
     ) -> Result<Self> {
-        Self::with_width(name, state + action + 1, config, seeds)
+        Self::with_width(name, widths.state + widths.action + 1, config, seeds)
     }
 }
 
@@ -160,8 +177,9 @@ mod tests {
     #[test]
     fn a_supervised_task_embeds_what_was_inserted() {
         let seeds = SeedTree::new(1);
+        let widths = SampleWidths { features: 2, labels: 1 };
         let mut task =
-            SupervisedTask::register_base_learner("sizing", (2, 1), config(), &seeds).unwrap();
+            SupervisedTask::register_base_learner("sizing", widths, config(), &seeds).unwrap();
         let pair = Pair::new("checkout", "lambda");
         let refused = task.insert(&pair, vec![0.0; 3]).unwrap_err().to_string();
         assert!(refused.starts_with("`checkout` on `lambda` is not registered"), "{refused}");
@@ -182,8 +200,9 @@ mod tests {
     #[test]
     fn a_reinforcement_task_embeds_trajectories_of_any_length() {
         let seeds = SeedTree::new(1);
+        let widths = StepWidths { state: 3, action: 1 };
         let mut task =
-            ReinforcementTask::register_base_learner("autoscaling", (3, 1), config(), &seeds)
+            ReinforcementTask::register_base_learner("autoscaling", widths, config(), &seeds)
                 .unwrap();
         let pair = Pair::new("checkout", "cluster");
         task.register_pair(pair.clone());
