@@ -26,6 +26,14 @@ pub(crate) struct ConstrainedModel {
     pub(crate) largest_move: f32,
 }
 
+/// What the networks of a file must read and answer.
+pub(crate) struct ModelWidths {
+    /// Encoded features.
+    pub(crate) features: usize,
+    /// Components of an action.
+    pub(crate) action: usize,
+}
+
 impl ConstrainedModel {
     /// The action for an observation, in [-1, 1].
     pub(crate) fn act<'w>(
@@ -81,8 +89,9 @@ impl ConstrainedModel {
         arrays: &Snapshot,
         widths: &BTreeMap<String, Vec<usize>>,
         candidates: usize,
-        (features, action_len): (usize, usize),
+        reads: ModelWidths,
     ) -> Result<Self> {
+        let ModelWidths { features, action: action_len } = reads;
         let damaged = |what: String| Error::PolicyFile { what };
         let network = |name: &str, inputs: usize, outputs: usize, last| -> Result<Network> {
             let widths = widths.get(name).map_or(&[][..], Vec::as_slice);

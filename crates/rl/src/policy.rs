@@ -9,7 +9,7 @@ use homeostat_env::{Action, EnvSpec, Space};
 use homeostat_nn::{Activation, Head, Init, MlpShape, Network, StateFile, argmax, decode, encode};
 use serde::{Deserialize, Serialize};
 
-use crate::constrained_model::ConstrainedModel;
+use crate::constrained_model::{ConstrainedModel, ModelWidths};
 use crate::{ActionCodec, Encoder, Error, Result, Workspace};
 
 const KIND: &str = "homeostat-policy/2";
@@ -388,8 +388,8 @@ impl Policy {
                 Model::Table(file.arrays.f32s("table", states.saturating_mul(*actions))?.to_vec())
             }
             ModelRecord::Constrained { widths, candidates } => {
-                let lens = (encoder.features(), head.outputs());
-                let model = ConstrainedModel::load(&file.arrays, widths, *candidates, lens)?;
+                let reads = ModelWidths { features: encoder.features(), action: head.outputs() };
+                let model = ConstrainedModel::load(&file.arrays, widths, *candidates, reads)?;
                 Model::Constrained(Box::new(model))
             }
         };

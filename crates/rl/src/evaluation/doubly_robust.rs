@@ -15,6 +15,12 @@ pub(super) struct DoublyRobust {
     pub(super) effective_transitions: f64,
 }
 
+/// A fitted Q with the features that it is linear in.
+pub(super) struct FeatureQ<'a> {
+    pub(super) features: &'a QFeatures,
+    pub(super) fitted: &'a FittedQ,
+}
+
 /// The estimate of one trajectory is linear in the coefficients of Q: `constant + slope . w`. Both are
 /// summed over the trajectories of a block of [`FittedQ`].
 struct Block {
@@ -26,12 +32,13 @@ struct Block {
 /// None unless every recorded action has its probability. The interval comes from resamples in which
 /// Q is fitted again, so that it knows how uncertain Q is.
 pub(super) fn doubly_robust(
-    (features, fitted): (&QFeatures, &FittedQ),
+    q: &FeatureQ<'_>,
     prepared: &[Prepared],
     action: &Space,
     config: &EvaluationConfig,
     rng: &mut Stream,
 ) -> Option<DoublyRobust> {
+    let FeatureQ { features, fitted } = q;
     let is_known = |step: &Step| step.probability.is_some_and(|p| p > 0.0 && p.is_finite());
     if !prepared.iter().all(|one| one.steps.iter().all(is_known)) {
         return None;

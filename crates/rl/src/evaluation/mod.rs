@@ -16,7 +16,7 @@ use homeostat_env::{Action, Space};
 use homeostat_nn::Kernel;
 
 use crate::{ActionCodec, Encoder, Error, Policy, Result, Sampling, Workspace};
-use doubly_robust::doubly_robust;
+use doubly_robust::{FeatureQ, doubly_robust};
 use fitted_q::{FittedQ, QFeatures};
 
 /// A recorded trajectory.
@@ -148,7 +148,8 @@ pub fn evaluate(
     let seeds = SeedTree::new(config.seed);
     let spread = fitted.spread(config, &mut seeds.stream("resamples"));
     let mut rng = seeds.stream("doubly robust resamples");
-    let robust = doubly_robust((&features, &fitted), &prepared, &policy.action(), config, &mut rng);
+    let q = FeatureQ { features: &features, fitted: &fitted };
+    let robust = doubly_robust(&q, &prepared, &policy.action(), config, &mut rng);
     let transitions: usize = prepared.iter().map(|one| one.steps.len()).sum();
     let distances = prepared.iter().flat_map(|one| one.steps.iter().map(|step| step.distance));
     Ok(OfflineEvaluation {
