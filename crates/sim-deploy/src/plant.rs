@@ -89,10 +89,10 @@ impl DeployPlant {
         for (place, deployment) in self.deployments.iter().enumerate() {
             let application = self.plan.application(deployment.number);
             if let Some(payload) = change.payload() {
-                self.cluster.set_application(place, application.with_change(payload));
+                self.cluster.replace_application(place, application.with_change(payload));
             } else {
                 let own = self.seeds.child(&format!("deployment/{place}"));
-                self.cluster.set_source(place, self.plan.source(application, true, &own));
+                self.cluster.replace_source(place, self.plan.source(application, true, &own));
             }
         }
     }

@@ -144,10 +144,7 @@ impl Plant<ContainerScaling> for MeshPlant {
         target: usize,
         decision: &Decision<ContainerScaling>,
     ) -> Result<ContainerLimits, Error> {
-        let wanted = decision.applied();
-        self.mesh.set_limits(target, wanted.limits);
-        let replicas = self.mesh.set_replicas(target, wanted.replicas);
-        let granted = ContainerLimits { replicas, limits: self.mesh.limits_of(target) };
+        let granted = self.mesh.apply(target, decision);
         self.observations[target].setting = granted;
         Ok(granted)
     }

@@ -174,31 +174,39 @@ fn the_autoscaler_links_no_client_and_no_runtime() {
     }
 }
 
-/// Settings reach a plant through a `Decision` alone: no public method of a simulator takes an
-/// allocation, or an amount of one, by which its targets could be changed.
+/// Settings reach a plant through a `Decision` alone: no public method of a simulator takes a setting,
+/// or an amount of one, or has the name of a setter. Every simulator of a system applies decisions.
 #[test]
 fn simulators_apply_decisions_only() {
-    let settings = ["Allocation", "Millicores", "Bytes"];
-    let mut applies = 0;
+    let settings =
+        ["Allocation", "Millicores", "Bytes", "ContainerLimits", "ClockSetting", "Megahertz"];
+    let setters = ["set_", "apply", "grant", "resize", "scale"];
+    let mut simulators = BTreeMap::new();
     for (file, text) in sources(|_| true) {
-        if !file.to_string_lossy().contains("/sim-") {
-            continue;
-        }
+        let file_name = file.to_string_lossy();
+        let Some((_, inside)) = file_name.split_once("/crates/sim-") else { continue };
+        let simulator = inside.split('/').next().unwrap_or_default();
+        let applies = simulators.entry(simulator.to_owned()).or_insert(0);
         let code = &text[..text.find("#[cfg(test)]").unwrap_or(text.len())];
+        *applies += code.matches("decision: &Decision").count();
         for function in code.split("pub fn ").skip(1) {
             let signature = function.split(['{', ';']).next().unwrap_or_default();
             let parameters = signature.split("->").next().unwrap_or_default();
-            if !parameters.contains("&mut self") {
+            if !parameters.contains("&mut self") || parameters.contains("&Decision") {
                 continue;
             }
-            applies += usize::from(parameters.contains("&Decision"));
+            let file = file.display();
             for setting in settings {
-                let file = file.display();
                 assert!(!parameters.contains(setting), "{file} is set by a {setting}: {signature}");
             }
+            let is_setter = setters.iter().any(|setter| signature.starts_with(setter));
+            assert!(!is_setter, "{file} is set without a decision: {signature}");
         }
     }
-    assert!(applies >= 2, "every simulator applies decisions: {applies}");
+    assert!(simulators.len() >= 4, "{simulators:?}");
+    for (name, applies) in simulators {
+        assert!(applies > 0, "sim-{name} applies no decision");
+    }
 }
 
 /// On a cluster, too, one place carries decisions out: the updater, from the status that the

@@ -155,13 +155,13 @@ impl Cluster {
     }
 
     /// Changes what a Deployment runs, from the next request on: another payload.
-    pub fn set_application(&mut self, deployment: usize, application: Application) {
+    pub fn replace_application(&mut self, deployment: usize, application: Application) {
         self.deployments[deployment].application = application;
     }
 
     /// Changes the load of a Deployment. The new source counts from time zero, as every source does;
     /// its arrivals before now never happen.
-    pub fn set_source(&mut self, deployment: usize, mut source: Source) {
+    pub fn replace_source(&mut self, deployment: usize, mut source: Source) {
         let now = self.now;
         let next = std::iter::from_fn(|| source.next_arrival()).find(|at| *at >= now);
         self.deployments[deployment].source = source;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use homeostat_decide::ContainerResource;
+use homeostat_decide::{ContainerLimits, ContainerResource, ContainerScaling, Decision};
 
 use super::{CPU, DISK, Event, LANES, Mesh, NETWORK};
 use crate::delays::{COLD_START, Delay, WARM_START};
@@ -208,9 +208,22 @@ impl Mesh {
         self.services[service].limits.map(|limit| limit as u64)
     }
 
+    /// Carries out a decision about a service. Returns the setting that it got: nodes without free
+    /// CPU take no more replicas.
+    pub fn apply(
+        &mut self,
+        service: usize,
+        decision: &Decision<ContainerScaling>,
+    ) -> ContainerLimits {
+        let wanted = decision.applied();
+        self.set_limits(service, wanted.limits);
+        let replicas = self.set_replicas(service, wanted.replicas);
+        ContainerLimits { replicas, limits: self.limits_of(service) }
+    }
+
     /// Sets the limits of all replicas of a service. Each takes effect after the time that the
     /// platform needs for it.
-    pub fn set_limits(&mut self, service: usize, limits: [u64; 5]) {
+    fn set_limits(&mut self, service: usize, limits: [u64; 5]) {
         let old = self.limits_of(service);
         for resource in ContainerResource::ALL {
             let index = resource.index();
@@ -260,7 +273,7 @@ impl Mesh {
     /// Changes the number of replicas of a service, at least one. A new one starts on the node with the most free
     /// CPU, warm where its service ran before; one that leaves finishes its calls first. Returns how many
     /// there are then: nodes without free CPU take none.
-    pub fn set_replicas(&mut self, service: usize, replicas: u32) -> u32 {
+    fn set_replicas(&mut self, service: usize, replicas: u32) -> u32 {
         while self.replicas_of(service) < replicas {
             let cores = self.services[service].limits[0] / 1e3;
             let node = self.roomiest_node().expect("there is a node");

@@ -4,7 +4,7 @@ use homeostat_core::{Fraction, SimDuration};
 use homeostat_decide::ContainerResource;
 use homeostat_sim_mesh::{AnomalyKind, Mesh};
 
-use crate::setup::{mesh, plan};
+use crate::setup::{give_limits, mesh, plan};
 
 /// The first type of requests of Media: reviews are composed.
 const REVIEWED: usize = 0;
@@ -69,7 +69,7 @@ fn more_of_the_right_resource_repairs_and_more_of_another_does_not() {
         if let Some(resource) = repaired {
             let mut limits = mesh.limits_of(service);
             limits[resource.index()] *= 12;
-            mesh.set_limits(service, limits);
+            give_limits(&mut mesh, service, limits);
         }
         mesh.run_for(2.0);
         median_ms(&mut mesh, REVIEWED, 5.0)

@@ -5,7 +5,7 @@ use homeostat_decide::ContainerResource;
 use homeostat_sim_mesh::{AnomalyKind, Mesh, Topology};
 use proptest::prelude::*;
 
-use crate::setup::{mesh, plan};
+use crate::setup::{give_limits, give_replicas, mesh, plan};
 
 /// Random changes while requests pass: limits, replicas, anomalies.
 fn disturb(mesh: &mut Mesh, draws: &[(u8, u8, u8)]) {
@@ -16,10 +16,10 @@ fn disturb(mesh: &mut Mesh, draws: &[(u8, u8, u8)]) {
             0 => {
                 let limits =
                     mesh.limits_of(service).map(|limit| limit * (1 + u64::from(*amount)) / 64);
-                mesh.set_limits(service, limits.map(|limit| limit.max(1_000)));
+                give_limits(mesh, service, limits.map(|limit| limit.max(1_000)));
             }
             1 => {
-                mesh.set_replicas(service, u32::from(amount % 6));
+                give_replicas(mesh, service, u32::from(amount % 6));
                 assert!(mesh.replicas_of(service) >= 1);
             }
             _ => {
@@ -67,7 +67,7 @@ fn an_overloaded_service_refuses_calls_and_the_client_learns_of_it() {
     let cache = mesh.topology().service("user-memcached").unwrap();
     let mut limits = mesh.limits_of(cache);
     limits[ContainerResource::Cpu.index()] = 1;
-    mesh.set_limits(cache, limits);
+    give_limits(&mut mesh, cache, limits);
     mesh.run_for(20.0);
     let counts = mesh.conservation();
     assert!(counts.calls_refused > 0 && counts.requests_failed > 0, "{counts:?}");
@@ -101,7 +101,7 @@ fn equal_seeds_play_equal_games_and_others_do_not() {
         let replica = mesh.ready_replicas(3)[0];
         mesh.inject(AnomalyKind::Workload, replica, 0.5, SimDuration::from_secs(2)).unwrap();
         mesh.run_for(3.0);
-        mesh.set_replicas(3, 2);
+        give_replicas(&mut mesh, 3, 2);
         mesh.run_until(SimTime::ZERO + SimDuration::from_secs(6));
         (mesh.conservation(), mesh.p99(0), mesh.calls_handled())
     };

@@ -7,23 +7,23 @@ use homeostat_decide::{
 };
 use homeostat_sim_mesh::MeshPlant;
 
-use crate::setup::{mesh, plan};
+use crate::setup::{give_replicas, mesh, plan};
 
 #[test]
 fn a_replica_starts_cold_on_a_new_node_and_warm_where_it_ran_before() {
     let plan = plan(|config| config.topology = "hotel-reservation".to_owned());
     let mut mesh = mesh(&plan, 2);
     let service = mesh.topology().service("search").unwrap();
-    assert_eq!(mesh.set_replicas(service, 2), 2);
+    assert_eq!(give_replicas(&mut mesh, service, 2), 2);
     mesh.run_for(1.0);
     assert_eq!(mesh.ready_replicas(service).len(), 1, "a cold start takes about two seconds");
     mesh.run_for(3.0);
     assert_eq!(mesh.ready_replicas(service).len(), 2);
     // All nodes have run it, or the roomiest one has: the next start there is warm.
-    assert_eq!(mesh.set_replicas(service, 1), 1);
+    assert_eq!(give_replicas(&mut mesh, service, 1), 1);
     mesh.run_for(1.0);
     assert_eq!(mesh.ready_replicas(service).len(), 1);
-    mesh.set_replicas(service, 2);
+    give_replicas(&mut mesh, service, 2);
     mesh.run_for(0.2);
     assert_eq!(mesh.ready_replicas(service).len(), 2, "a warm start takes about 46 ms");
 }
@@ -35,9 +35,9 @@ fn replicas_stop_where_no_node_has_free_cpu_and_one_always_stays() {
         (config.nodes, config.cores_per_node) = (2, 10.0);
     });
     let mut mesh = mesh(&plan, 2);
-    let granted = mesh.set_replicas(0, 1000);
+    let granted = give_replicas(&mut mesh, 0, 1000);
     assert!((2..10).contains(&granted), "{granted}");
-    assert_eq!(mesh.set_replicas(0, 0), 1);
+    assert_eq!(give_replicas(&mut mesh, 0, 0), 1);
     mesh.run_for(1.0);
     assert!(mesh.conservation().holds());
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use homeostat_core::{SeedTree, SimDuration};
-use homeostat_decide::ContainerLimits;
+use homeostat_decide::{
+    ContainerBounds, ContainerLimits, ContainerObservation, ContainerProposal, ContainerScaling,
+    Guards, GuardsConfig, PreparedProposal, Propose, SloStatus, decide,
+};
 use homeostat_load::LoadShape;
 use homeostat_sim_mesh::{
     Demand, Interference, Mesh, MeshConfig, MeshPlan, MeshSetup, NodeSize, Topology,
@@ -58,4 +61,41 @@ pub(crate) fn plan(change: impl FnOnce(&mut MeshConfig)) -> MeshPlan {
 
 pub(crate) fn mesh(plan: &MeshPlan, seed: u64) -> Mesh {
     Mesh::new(plan.setup(), &SeedTree::new(seed)).unwrap()
+}
+
+/// Gives a service this setting by a decision, within bounds that allow nearly everything. Returns the
+/// setting that it got.
+pub(crate) fn give(mesh: &mut Mesh, service: usize, wanted: ContainerLimits) -> ContainerLimits {
+    let low = ContainerLimits { replicas: 1, limits: [1; 5] };
+    let high = ContainerLimits { replicas: u32::MAX, limits: [u64::MAX >> 1; 5] };
+    let bounds = ContainerBounds::try_new(low, high).unwrap();
+    let config = GuardsConfig::<ContainerScaling>::bounds_only(bounds);
+    let obs = ContainerObservation {
+        now: mesh.now(),
+        window: SimDuration::from_secs(1),
+        setting: setting_of(mesh, service),
+        slo_maintenance: 1.0,
+        slo_status: SloStatus::Unknown,
+        arrivals_per_s: 0.0,
+        workload_change: 1.0,
+        request_mix: Vec::new(),
+        usage: [0.0; 5],
+    };
+    let mut proposed = PreparedProposal::new(ContainerProposal::keep(&wanted));
+    mesh.apply(service, &decide(&mut proposed, &mut Guards::try_new(config).unwrap(), &obs))
+}
+
+pub(crate) fn give_limits(mesh: &mut Mesh, service: usize, limits: [u64; 5]) {
+    let setting = ContainerLimits { limits, ..setting_of(mesh, service) };
+    give(mesh, service, setting);
+}
+
+/// Returns how many replicas there are then.
+pub(crate) fn give_replicas(mesh: &mut Mesh, service: usize, replicas: u32) -> u32 {
+    let setting = ContainerLimits { replicas, ..setting_of(mesh, service) };
+    give(mesh, service, setting).replicas
+}
+
+fn setting_of(mesh: &Mesh, service: usize) -> ContainerLimits {
+    ContainerLimits { replicas: mesh.replicas_of(service), limits: mesh.limits_of(service) }
 }
