@@ -9,7 +9,7 @@ use homeostat_rl::{Policy, RunProvenance};
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::output::{Output, print};
+use crate::output::{Output, print, print_records};
 
 /// Show the features, actions and provenance of a policy file.
 #[derive(Subcommand)]
@@ -21,7 +21,7 @@ pub(crate) enum PolicyCommand {
     Show {
         /// Policy file, for example runs/NAME/policies/agent-0.policy.
         file: PathBuf,
-        /// Output format.
+        /// Output format. CSV has one row for each feature and each component of an action.
         #[arg(long, value_enum, default_value_t)]
         output: Output,
     },
@@ -32,7 +32,8 @@ pub(crate) fn run(command: &PolicyCommand) -> anyhow::Result<Ending> {
     let policy = load_candidate(file)?.policy;
     match output {
         Output::Table => print(&describe(&policy)),
-        Output::Json | Output::Csv => print(&format!("{:#}\n", record(&policy))),
+        Output::Json => print(&format!("{:#}\n", record(&policy))),
+        Output::Csv => print_records(Output::Csv, &interface_records(&policy)),
     }
     Ok(Ending::Done)
 }
@@ -47,6 +48,36 @@ fn record(policy: &Policy) -> Value {
         "bounds": bounds,
         "provenance": policy.provenance(),
     })
+}
+
+/// One row for each feature and each component of an action.
+fn interface_records(policy: &Policy) -> Vec<Value> {
+    let ControlSchema { features, action, .. } = policy.schema();
+    let features = features.features.iter().map(|field| {
+        json!({
+            "part": "feature",
+            "name": field.name,
+            "unit": field.unit,
+            "low": field.low,
+            "high": field.high,
+            "needs_team": field.needs_team,
+            "choices": "",
+            "meaning": field.meaning,
+        })
+    });
+    let actions = action.parts.iter().map(|field| {
+        json!({
+            "part": "action",
+            "name": field.name,
+            "unit": "",
+            "low": null,
+            "high": null,
+            "needs_team": false,
+            "choices": field.choices.join("; "),
+            "meaning": field.meaning,
+        })
+    });
+    features.chain(actions).collect()
 }
 
 fn describe(policy: &Policy) -> String {

@@ -18,6 +18,11 @@ fn a_policy_of_simppo_plus_can_be_simulated_replayed_and_served_on_a_cluster() {
     assert_eq!(provenance["run"]["settings"]["faas.functions"], "3");
     assert_eq!(provenance["run"]["hash"].as_str().map(str::len), Some(64));
 
+    let rows = place.done("policy show run/policies/agent-0.policy --output csv");
+    assert!(rows.starts_with("part,name,unit,"), "{rows}");
+    let parts = shown["action"]["parts"].as_array().map_or(0, Vec::len);
+    assert_eq!(rows.lines().count(), 1 + 10 + parts, "{rows}");
+
     let short = "--set faas.functions=3 --duration 100s --quiet";
     place.done(&format!("sim faas --policy hpa {short} --run-dir recorded"));
     let replayed = place.done("replay recorded --policy run/policies/agent-0.policy --quiet");
