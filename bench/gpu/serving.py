@@ -4,7 +4,7 @@
 
 DIR has the folder alpaca_eval_lengths: real prompts and the lengths of real answers. Each seed splits the
 prompts: the gateway learns from one part, served first, and the other part arrives at random times
-(Poisson) at a load of the server that a first run measures. Every order gets the same arrivals. The
+(Poisson, prompts repeat) at a load of the server that a first run measures. Every order gets the same arrivals. The
 requests carry no limit of tokens: the gateway knows no length that it has not learnt. Needs the packages
 openai, transformers[serving] and torch, and a CUDA device; nothing of the device is changed.
 """
@@ -174,12 +174,13 @@ async def measure(options, directory):
         for seed in options.seeds:
             dice = random.Random(seed)
             prompts = dice.sample(everything, len(everything))
-            teaching, prompts = prompts[:TEACHING], prompts[TEACHING:][: options.requests]
+            # Many more requests than prompts: a short run says little about a queue.
+            teaching, prompts = prompts[:TEACHING], dice.choices(prompts[TEACHING:], k=options.requests)
             at, times = 0.0, []
             for _ in prompts:
                 at += dice.expovariate(options.load * capacity)
                 times.append(at)
-            for order in ORDERS:
+            for order in options.orders:
                 took = await run_order(options, directory, order, port, teaching, prompts, times)
                 port += 2
                 row = {"seed": seed, "order": order, "mean_s": statistics.mean(took), "p99_s": quantile(took, 0.99)}
@@ -188,11 +189,11 @@ async def measure(options, directory):
     return capacity, rows
 
 
-def summary(rows, seeds):
+def summary(rows, seeds, orders):
     """Gain in mean completion time and p99 over that of FCFS, paired by seed."""
     by = {(row["seed"], row["order"]): row for row in rows}
     result = {}
-    for order in ORDERS[1:]:
+    for order in orders[1:]:
         pairs = [(by[seed, order], by[seed, "fcfs"]) for seed in seeds]
         gains = [100.0 * (1.0 - ours["mean_s"] / fcfs["mean_s"]) for ours, fcfs in pairs]
         tails = [ours["p99_s"] / fcfs["p99_s"] for ours, fcfs in pairs]
@@ -214,6 +215,13 @@ def seeds(text):
     return found
 
 
+def orders(text):
+    found = text.split(",")
+    if found[0] != "fcfs" or len(found) < 2 or not set(found) <= set(ORDERS):
+        raise argparse.ArgumentTypeError(f"{text}: fcfs first, then others of {', '.join(ORDERS[1:])}")
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateway", required=True, help="the program homeostat-gateway")
@@ -221,14 +229,15 @@ def main():
     parser.add_argument("--model", default="gpt4_1106_preview", help="row of lengths.csv whose lengths are served")
     parser.add_argument("--shorten", type=float, default=1.0, help="divides all lengths, to save time on the device")
     parser.add_argument("--seeds", type=seeds, default=seeds("1..5"))
+    parser.add_argument("--orders", type=orders, default=ORDERS, help="fcfs and what is compared with it, by default all")
     parser.add_argument("--load", type=float, default=0.9, help="arrivals over what the server can take")
-    parser.add_argument("--requests", type=int, default=300, help="requests of a seed that are measured")
+    parser.add_argument("--requests", type=int, default=600, help="requests of a seed that are measured; prompts repeat")
     parser.add_argument("--port", type=int, default=18080, help="first of the loopback ports that are used")
     parser.add_argument("--output", choices=["table", "json"], default="table")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         capacity, rows = asyncio.run(measure(options, pathlib.Path(directory)))
-    gains = summary(rows, options.seeds)
+    gains = summary(rows, options.seeds, options.orders)
     if options.output == "json":
         figures = {"load": options.load, "slots": SLOTS, "shorten": options.shorten, "capacity_per_s": capacity, "gains": gains, "runs": rows}
         print(json.dumps(figures, indent=2))
