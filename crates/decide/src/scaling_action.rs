@@ -4,7 +4,7 @@ use std::fmt;
 
 use homeostat_core::{ActionField, ActionSchema, Bytes, Millicores};
 
-use crate::{Allocation, Proposal, Reason, RewardPreset};
+use crate::{Allocation, Guards, Plant, PreparedProposal, Proposal, Reason, RewardPreset, decide};
 
 /// One action of a learned policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +94,22 @@ impl ScalingAction {
     pub fn penalty(self, previous: Self, from: &Allocation, granted: &Allocation) -> f64 {
         let is_illegal = self.target(from) != Some(*granted);
         if is_illegal || self.opposes(previous) { RewardPreset::PENALTY } else { 0.0 }
+    }
+
+    /// Takes the action on a target as an agent in training does: proposal, decision, apply. Returns
+    /// the penalty of the action itself.
+    pub fn take<P: Plant + ?Sized>(
+        self,
+        plant: &mut P,
+        target: usize,
+        guards: &mut Guards,
+        previous: Self,
+    ) -> Result<f64, P::Error> {
+        let seen = plant.observe(target);
+        let from = seen.allocation;
+        let decision = decide(&mut PreparedProposal::new(self.propose(&from)), guards, seen);
+        let granted = plant.apply(target, &decision)?;
+        Ok(self.penalty(previous, &from, &granted))
     }
 
     /// Whether this reverts `previous`: the oscillation that Section 4.3.1 penalises.

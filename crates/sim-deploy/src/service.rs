@@ -1,9 +1,7 @@
 //! `deploy/service-v1`: one Deployment, alone on its cluster, and its learner.
 
 use homeostat_core::{ControlSchema, Persist, SeedTree, Snapshot, Stream};
-use homeostat_decide::{
-    Features, Guards, Plant, PreparedProposal, ScalingAction, SimulatedPlant, decide,
-};
+use homeostat_decide::{Features, Guards, Plant, ScalingAction, SimulatedPlant};
 use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
 
 use crate::{DeployConfig, DeployPlan, DeployPlant};
@@ -52,12 +50,9 @@ impl Service {
 impl Playing {
     fn step(&mut self, action: ScalingAction) -> f64 {
         self.actions.push(action.index() as u8);
-        let seen = self.plant.observe(0);
-        let from = seen.allocation;
-        let mut chosen = PreparedProposal::new(action.propose(&from));
-        let decision = decide(&mut chosen, &mut self.guards, seen);
-        let granted = self.plant.apply(0, &decision).unwrap_or(from);
-        let penalty = action.penalty(self.last_action, &from, &granted);
+        let penalty = action
+            .take(&mut self.plant, 0, &mut self.guards, self.last_action)
+            .expect("bounds keep CPU and memory above zero");
         self.last_action = action;
         self.plant.advance().expect("a simulated cluster always goes on");
         self.plant.reward(0) - penalty

@@ -3,8 +3,7 @@
 
 use homeostat_core::{ControlSchema, Persist, Result as CoreResult, Snapshot, Stream};
 use homeostat_decide::{
-    AllocationBounds, Features, Guards, PreparedProposal, RewardPreset, ScalingAction,
-    SimulatedPlant, decide,
+    AllocationBounds, Features, Guards, RewardPreset, ScalingAction, SimulatedPlant,
 };
 use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Outcome, Space};
 
@@ -75,7 +74,7 @@ impl<P: SimulatedPlant + Persist + Send> Dynamics for PlantDynamics<P> {
                 action: choices.collect(),
                 reward: "of the window, less a penalty for an action that the target cannot take \
                          or that undoes the one before",
-                termination: "never",
+                termination: "when the plant refuses a decision or cannot go on",
                 source: "a plant of this program",
             },
             control: Some(
@@ -96,15 +95,10 @@ impl<P: SimulatedPlant + Persist + Send> Dynamics for PlantDynamics<P> {
     fn step(&mut self, action: &Action, _rng: &mut Stream) -> Outcome {
         let action = action.discrete().and_then(ScalingAction::from_index);
         let action = action.unwrap_or(ScalingAction::Hold);
-        let seen = self.plant.observe(0);
-        let from = seen.allocation;
-        let mut chosen = PreparedProposal::new(action.propose(&from));
-        let decision = decide(&mut chosen, &mut self.guards, seen);
-        let granted = self.plant.apply(0, &decision).unwrap_or(from);
-        let penalty = action.penalty(self.last_action, &from, &granted);
+        let taken = action.take(&mut self.plant, 0, &mut self.guards, self.last_action);
         self.last_action = action;
-        // A plant that cannot go on has nothing to offer any more.
-        let terminated = self.plant.advance().is_err();
+        let terminated = taken.is_err() || self.plant.advance().is_err();
+        let penalty = taken.unwrap_or(0.0);
         self.obs = self.features.observe(self.plant.observe(0));
         let reward =
             self.card.reward.of(&self.obs, self.plant.observe(0), self.plant.bounds()) - penalty;
