@@ -105,6 +105,12 @@ impl FeatureField {
             needs_team: false,
         }
     }
+
+    /// The same, computed from a figure in this unit.
+    #[must_use]
+    pub fn with_unit(self, unit: &str) -> Self {
+        Self { unit: unit.to_owned(), ..self }
+    }
 }
 
 impl ActionField {

@@ -37,8 +37,11 @@ impl Features {
             "memory limit of a replica between its bounds",
             "number of replicas between its bounds",
         ];
-        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES);
-        let fields = fields.map(|((name, meaning), range)| FeatureField::new(name, meaning, range));
+        let units = ["", "", "", "", "millicores", "bytes", "replicas"];
+        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES).zip(units);
+        let fields = fields.map(|(((name, meaning), range), unit)| {
+            FeatureField::new(name, meaning, range).with_unit(unit)
+        });
         FeatureSchema {
             id: "pods/utilization-v1".to_owned(),
             features: fields.collect(),

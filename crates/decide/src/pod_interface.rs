@@ -133,7 +133,9 @@ fn require_same(schema: &FeatureSchema, known: &FeatureSchema) -> Result<()> {
         return Err(Error::schema(&schema.id, &problem));
     }
     for (feature, expected) in schema.features.iter().zip(&known.features) {
-        if feature != expected {
+        // Files of earlier versions do not name units.
+        let unit = if feature.unit.is_empty() { &expected.unit } else { &feature.unit };
+        if feature.clone().with_unit(unit) != *expected {
             let problem = format!("feature {:?} differs from this version's", feature.name);
             return Err(Error::schema(&schema.id, &problem));
         }

@@ -134,8 +134,12 @@ impl SetPoints {
             "CPU weight of a replica: half the doublings of 500 millicores",
             "CPU demand of the load in cores, halved",
         ];
-        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES);
-        let fields = fields.map(|((name, meaning), range)| FeatureField::new(name, meaning, range));
+        let units =
+            ["", "", "requests", "s", "", "requests", "", "replicas", "millicores", "cores"];
+        let fields = Self::NAMES.into_iter().zip(meanings).zip(Self::RANGES).zip(units);
+        let fields = fields.map(|(((name, meaning), range), unit)| {
+            FeatureField::new(name, meaning, range).with_unit(unit)
+        });
         FeatureSchema {
             id: "pods/load-and-contention-v1".to_owned(),
             features: fields.collect(),

@@ -110,8 +110,12 @@ fn features_text(schema: &FeatureSchema) -> String {
     for feature in &schema.features {
         let end = |end: Option<f32>| end.map_or("any".to_owned(), |end| end.to_string());
         let team = if feature.needs_team { "; needs the team" } else { "" };
+        let unit = match feature.unit.as_str() {
+            "" => String::new(),
+            unit => format!(" (from {unit})"),
+        };
         text.push_str(&format!(
-            "  {:width$}  {} to {}: {}{team}\n",
+            "  {:width$}  {} to {}: {}{unit}{team}\n",
             feature.name,
             end(feature.low),
             end(feature.high),
