@@ -144,13 +144,22 @@ pub(crate) struct Streamed {
     pub(crate) in_flight: InFlight,
 }
 
+/// What a stream of events must keep to.
+pub(crate) struct StreamLimits {
+    /// Bytes of one event.
+    pub(crate) max_event: usize,
+    /// Between one event and the next.
+    pub(crate) between_tokens: Duration,
+}
+
 /// Waits for the first event: until then the request can be sent elsewhere.
 pub(crate) async fn stream(
     mut incoming: Incoming,
     in_flight: InFlight,
     keeps_usage: bool,
-    (max_event, between_tokens): (usize, Duration),
+    limits: StreamLimits,
 ) -> Result<AnswerStream, Streamed> {
+    let StreamLimits { max_event, between_tokens } = limits;
     let mut events = AnswerEvents::new(max_event, keeps_usage);
     while !events.has_ready() {
         let reason = match incoming.frame().await {

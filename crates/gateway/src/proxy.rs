@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::admission::Admitted;
-use crate::answer::{Body, InFlight, Streamed, stream, whole};
+use crate::answer::{Body, InFlight, StreamLimits, Streamed, stream, whole};
 use crate::api_error::ApiError;
 use crate::gateway::Gateway;
 use crate::metrics::{Answered, ModelLabel, UpstreamLabel};
@@ -352,8 +352,10 @@ impl Way<'_> {
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         if self.request.stream && kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
-            let limits =
-                (self.settings.limits.max_event_bytes, self.settings.timeouts.between_tokens);
+            let limits = StreamLimits {
+                max_event: self.settings.limits.max_event_bytes,
+                between_tokens: self.settings.timeouts.between_tokens,
+            };
             let stream = stream(response.into_body(), in_flight, self.request.wants_usage, limits);
             return match timeout_at(deadline, stream).await {
                 Ok(Ok(stream)) => {
