@@ -9,7 +9,8 @@ from gymnasium.utils.env_checker import check_env
 
 import homeostat
 
-CHURN = {"faas/fleet-v3": [{}, {"churn": 0.5}], "faas/fleet-set-points-v1": [{}, {"churn": 0.5}]}
+CHURN = {"faas/fleet-v3": [{}, {"churn": 0.5}], "faas/fleet-set-points-v1": [{}, {"churn": 0.5}],
+         "faas/fleet-set-points-team-v1": [{}, {"churn": 0.5}]}
 SHARED_WITH_SETTINGS = [(env_id, given) for env_id in SHARED for given in CHURN.get(env_id, [{}])]
 
 

@@ -1,4 +1,4 @@
-//! What each critic sees of the others, and what each agent is paid: the coordination itself,
+//! What each critic observes of the others, and which reward each agent learns from: the coordination itself,
 //! for the agents of one environment in one step.
 
 use homeostat_core::FeatureSchema;
@@ -12,7 +12,7 @@ use crate::{Contribution, CriticInput, GlobalState, RewardSharing, TaskType, Vir
 pub(crate) enum StateLayout {
     /// [`Features`], possibly with further figures behind, and steps of [`ScalingAction`].
     Steps,
-    /// [`SetPoints`].
+    /// [`SetPoints`], possibly with the team's figures behind.
     SetPoints,
     /// Numbers that mean nothing here.
     Unknown,
@@ -25,7 +25,7 @@ impl StateLayout {
         let is = |schema: FeatureSchema| control.features.id == schema.id;
         if is(Features::schema()) || is(StageFeatures::schema()) {
             Self::Steps
-        } else if is(SetPoints::feature_schema()) {
+        } else if is(SetPoints::feature_schema()) || is(SetPoints::team_feature_schema()) {
             Self::SetPoints
         } else {
             Self::Unknown
@@ -71,7 +71,7 @@ pub(crate) fn width_of(view: CriticInput, width: usize) -> usize {
         CriticInput::Others => GlobalState::FEATURES,
         CriticInput::OthersPlain => GlobalState::FEATURES / 2,
         CriticInput::AllStates => width,
-        CriticInput::Kinds => TaskType::ALL.len() * GlobalState::FEATURES,
+        CriticInput::Typed => TaskType::ALL.len() * GlobalState::FEATURES,
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct AgentGroup<'a> {
 impl AgentGroup<'_> {
     /// Writes what every agent sees of the others, row after row, in time that grows as the
     /// number of agents does.
-    pub(crate) fn look(&self, view: CriticInput, out: &mut Vec<f32>) {
+    pub(crate) fn observe_others(&self, view: CriticInput, out: &mut Vec<f32>) {
         out.clear();
         let rows = self.states.chunks_exact(self.width);
         let parts: Vec<_> = match view {
@@ -102,13 +102,13 @@ impl AgentGroup<'_> {
                 .collect(),
         };
         let mut groups = [VirtualAgent::default(); TaskType::ALL.len()];
-        let group_of = |kind: TaskType| if view == CriticInput::Kinds { kind as usize } else { 0 };
+        let group_of = |kind: TaskType| if view == CriticInput::Typed { kind as usize } else { 0 };
         for (part, kind) in parts.iter().zip(self.kinds) {
             groups[group_of(*kind)].add(part);
         }
         for (part, kind) in parts.iter().zip(self.kinds) {
             let own = group_of(*kind);
-            let count = if view == CriticInput::Kinds { groups.len() } else { 1 };
+            let count = if view == CriticInput::Typed { groups.len() } else { 1 };
             for (number, group) in groups[..count].iter().enumerate() {
                 let seen = if number == own { group.of_others(part) } else { group.of_all() };
                 let features = seen.features(self.per);
@@ -140,11 +140,11 @@ fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
 }
 
 /// What every agent learns from. A reward that is no number stays with its agent, which it stops:
-/// the others are paid as if that one were not there.
-pub(crate) fn pay(pay: RewardSharing, rewards: &mut [f64]) {
+/// the others learn from the rewards of the others.
+pub(crate) fn share_rewards(sharing: RewardSharing, rewards: &mut [f64]) {
     let finite = rewards.iter().filter(|reward| reward.is_finite());
     let (count, sum) = finite.fold((0, 0.0), |(count, sum), reward| (count + 1, sum + reward));
-    let paid = match pay {
+    let paid = match sharing {
         RewardSharing::Own => return,
         RewardSharing::Team => sum / f64::from(count.max(1)),
         RewardSharing::Total => sum,
@@ -163,7 +163,7 @@ mod tests {
         for spec in homeostat_sim_faas::specs(&FaasConfig::default()) {
             let expect = match spec.id.name() {
                 "course" => StateLayout::Unknown,
-                "fleet-set-points" => StateLayout::SetPoints,
+                "fleet-set-points" | "fleet-set-points-team" => StateLayout::SetPoints,
                 _ => StateLayout::Steps,
             };
             assert_eq!(StateLayout::of(&spec), expect, "{}", spec.id);
@@ -177,7 +177,7 @@ mod tests {
     fn a_reward_that_is_no_number_stays_with_its_agent() {
         let check = |how: RewardSharing, expect: [f64; 4]| {
             let mut rewards = [1.0, f64::NAN, -3.0, f64::INFINITY];
-            pay(how, &mut rewards);
+            share_rewards(how, &mut rewards);
             assert_eq!(format!("{rewards:?}"), format!("{expect:?}"));
         };
         check(RewardSharing::Own, [1.0, f64::NAN, -3.0, f64::INFINITY]);

@@ -30,6 +30,28 @@ fn a_policy_of_simppo_plus_can_be_simulated_replayed_and_served_on_a_cluster() {
 }
 
 #[test]
+fn a_policy_that_reads_its_team_is_trained_shown_simulated_and_replayed() {
+    let place = Workplace::new();
+    place.done(
+        "train simppo+ --env faas/fleet-set-points-team-v1 --steps 400 --set faas.functions=3 --seed 5 \
+         --run-dir run --quiet",
+    );
+    let shown = place.call("policy show run/policies/agent-0.policy --output json").json();
+    assert_eq!(shown["serves"], serde_json::json!(["sim", "replay", "operator"]));
+    assert_eq!(shown["features"]["id"], "pods/load-and-contention-v1+team");
+    let fields = shown["features"]["features"].as_array().unwrap();
+    let of_team = fields.iter().filter(|field| field["needs_team"] == true).count();
+    assert_eq!((fields.len(), of_team), (24, 14));
+    let table = place.done("policy show run/policies/agent-0.policy");
+    assert!(table.contains("(from millicores)") && table.contains("; needs the team"), "{table}");
+
+    let short = "--set faas.functions=3 --duration 100s --quiet";
+    place.done(&format!("sim faas --policy run {short} --run-dir played"));
+    let replayed = place.done("replay played --policy run/policies/agent-0.policy --quiet");
+    assert!(replayed.contains("agent-0"), "{replayed}");
+}
+
+#[test]
 fn a_policy_of_another_domain_serves_its_own_environment_only() {
     let place = Workplace::new();
     place.done("train ppo --env classic/cartpole-v1 --steps 600 --run-dir run --quiet");

@@ -1,6 +1,6 @@
 //! The spec of each environment: spaces, schemas and card.
 
-use homeostat_core::{ActionSchema, ControlSchema, FeatureSchema};
+use homeostat_core::{ActionSchema, ControlSchema, FeatureField, FeatureSchema};
 use homeostat_decide::{Features, ScalingAction, SetPoint, SetPoints, StageFeatures};
 use homeostat_env::{Card, EnvSpec, Field, Space};
 
@@ -101,6 +101,26 @@ pub(crate) fn set_point_fleet(config: &FaasConfig) -> EnvSpec {
             source: "this project",
         },
         ..spec(config, "faas/fleet-set-points-v1", "", "")
+    }
+}
+
+pub(crate) fn set_point_team_fleet(config: &FaasConfig) -> EnvSpec {
+    let features = SetPoints::team_feature_schema();
+    let range =
+        |field: &FeatureField| (field.low.unwrap_or(f32::MIN), field.high.unwrap_or(f32::MAX));
+    let (low, high) = features.features.iter().map(range).unzip();
+    let alone = set_point_fleet(config);
+    EnvSpec {
+        id: "faas/fleet-set-points-team-v1".parse().expect("the id is well-formed"),
+        observation: Space::Box { low, high },
+        card: Card {
+            summary: "The same as faas/fleet-set-points-v1, but agents also observe the others of \
+                      their team; functions may be added and removed.",
+            observation: fields(&features),
+            ..alone.card
+        },
+        control: Some(control(config, features, SetPoints::action_schema()).into()),
+        ..alone
     }
 }
 

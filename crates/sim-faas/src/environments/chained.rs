@@ -80,7 +80,7 @@ impl Tenants {
 
     /// Shows the stages what monitoring saw of their chains, with an error of its own for each
     /// chain.
-    pub(super) fn look_at_chains(&mut self) {
+    pub(super) fn observe_chains(&mut self) {
         for chain in &mut self.chains {
             let window = self.platform.close_chain_window(chain.id);
             let noise = self.plan.noise;

@@ -1,10 +1,15 @@
-//! `faas/fleet-v3` and `faas/fleet-set-points-v1`: one agent for each function on a common platform.
-//! Functions may come and go, and their agents with them. In the first, agents observe utilisation
-//! and take one scaling step at a time [Table 4.1], each with a reward of its own; in the second they
-//! name set-points, and their reward is their share of all SLO violations.
+//! `faas/fleet-v3`, `faas/fleet-set-points-v1` and `faas/fleet-set-points-team-v1`: one agent for each
+//! function on a common platform. Functions may come and go, and their agents with them. In the first,
+//! agents observe utilisation and take one scaling step at a time [Table 4.1], each with a reward of its
+//! own. In the others they choose set-points, and their reward is their share of all SLO violations; in
+//! the last they also observe the virtual agent, so that a policy file reads its team where it serves.
+
+use std::collections::BTreeMap;
 
 use homeostat_core::{AgentId, Persist, Snapshot, Stream};
-use homeostat_decide::{PreparedProposal, ScalingAction, SetPoint, SetPoints};
+use homeostat_decide::{
+    Observation, PodInterface, PreparedProposal, ScalingAction, TeamMember, TeamSnapshot,
+};
 use homeostat_env::{
     Action, AgentStep, EnvSpec, Info, MultiAgentEnv, MultiStep, Phase, Picture, Result,
 };
@@ -39,19 +44,55 @@ pub struct Fleet {
 enum Control {
     /// Utilisation features and single steps [Table 4.1].
     Steps,
-    /// Set-points; one of each agent alive.
-    SetPoints(Vec<SetPointAgent>),
+    /// Set-points.
+    SetPoints(SetPointAgents),
+}
+
+/// The agents alive that choose set-points, encoded as where their policies serve.
+struct SetPointAgents {
+    /// A new agent.
+    fresh: SetPointAgent,
+    present: Vec<SetPointAgent>,
 }
 
 /// One agent's set-points.
+#[derive(Clone)]
 struct SetPointAgent {
-    points: SetPoints,
-    obs: [f32; SetPoints::COUNT],
+    interface: PodInterface,
+    /// What the others see of it, if they do.
+    member: Option<TeamMember>,
+    obs: Vec<f32>,
 }
 
-impl SetPointAgent {
-    fn new(plan: &FaasPlan) -> Self {
-        Self { points: SetPoints::new(plan.bounds), obs: [0.0; SetPoints::COUNT] }
+impl SetPointAgents {
+    fn new(plan: &FaasPlan, spec: &EnvSpec) -> Self {
+        let schema = spec.control.as_ref().expect("an environment of pods states its schemas");
+        let interface = PodInterface::for_schema(schema, plan.bounds)
+            .expect("this version serves the schemas of its environments");
+        let member = interface.needs_team().then(|| TeamMember::new(plan.bounds));
+        let fresh = SetPointAgent { interface, member, obs: vec![0.0; spec.observation.len()] };
+        Self { fresh, present: Vec::new() }
+    }
+
+    /// Shows every agent an observation. `seen` has one for each.
+    fn observe<'a>(&mut self, seen: impl Iterator<Item = &'a Observation> + Clone) {
+        let states: BTreeMap<usize, _> = self
+            .present
+            .iter_mut()
+            .zip(seen.clone())
+            .enumerate()
+            .filter_map(|(place, (agent, obs))| Some((place, agent.member.as_mut()?.observe(obs))))
+            .collect();
+        let team = (!states.is_empty()).then(|| TeamSnapshot::new(states));
+        for (place, (agent, obs)) in self.present.iter_mut().zip(seen).enumerate() {
+            match &team {
+                None => agent.interface.observe(obs, &mut agent.obs),
+                Some(team) => {
+                    let obs = Observation { team: Some(team.others(&place)), ..obs.clone() };
+                    agent.interface.observe(&obs, &mut agent.obs);
+                }
+            }
+        }
     }
 }
 
@@ -62,10 +103,19 @@ impl Fleet {
         Self::new(plan, spec, Control::Steps)
     }
 
-    /// Agents that name set-points.
+    /// Agents that choose set-points.
     pub fn with_set_points(plan: FaasPlan) -> Self {
-        let spec = cards::set_point_fleet(&plan.config);
-        Self::new(plan, spec, Control::SetPoints(Vec::new()))
+        Self::of_set_points(cards::set_point_fleet(&plan.config), plan)
+    }
+
+    /// Agents that choose set-points and observe the others of their team.
+    pub fn with_team_set_points(plan: FaasPlan) -> Self {
+        Self::of_set_points(cards::set_point_team_fleet(&plan.config), plan)
+    }
+
+    fn of_set_points(spec: EnvSpec, plan: FaasPlan) -> Self {
+        let control = Control::SetPoints(SetPointAgents::new(&plan, &spec));
+        Self::new(plan, spec, control)
     }
 
     fn new(plan: FaasPlan, spec: EnvSpec, control: Control) -> Self {
@@ -115,9 +165,9 @@ impl Fleet {
             // Before its first window a function is seen as it was made.
             let id = tenants.present.last().expect("it has just joined").id;
             let made = tenants.platform.close_window(id).observation;
-            let mut agent = SetPointAgent::new(&self.plan);
-            agent.obs = agent.points.observe(&made);
-            agents.push(agent);
+            let mut agent = agents.fresh.clone();
+            agent.interface.observe(&made, &mut agent.obs);
+            agents.present.push(agent);
         }
     }
 
@@ -125,9 +175,7 @@ impl Fleet {
     fn show(&mut self) {
         let Control::SetPoints(agents) = &mut self.control else { return };
         let tenants = self.tenants.as_ref().expect("a running episode has a platform");
-        for (place, agent) in agents.iter_mut().enumerate() {
-            agent.obs = agent.points.observe(tenants.seen(place));
-        }
+        agents.observe((0..tenants.present.len()).map(|place| tenants.seen(place)));
     }
 
     fn obs_at(&self, place: usize) -> &[f32] {
@@ -135,7 +183,7 @@ impl Fleet {
             Control::Steps => {
                 &self.tenants.as_ref().expect("a running episode has a platform").present[place].obs
             }
-            Control::SetPoints(agents) => &agents[place].obs,
+            Control::SetPoints(agents) => &agents.present[place].obs,
         }
     }
 
@@ -149,9 +197,10 @@ impl Fleet {
             }
             Control::SetPoints(agents) => {
                 let Action::MultiDiscrete(choices) = action else { return };
-                let action = SetPoint::from_choices(choices[0], choices[1]);
-                let from = tenants.platform.allocation(tenants.present[place].id);
-                let mut chosen = PreparedProposal::new(agents[place].points.propose(action, &from));
+                let choices = [choices[0] as f32, choices[1] as f32];
+                let agent = &mut agents.present[place];
+                let proposal = agent.interface.propose(&choices, tenants.seen(place));
+                let mut chosen = PreparedProposal::new(proposal);
                 tenants.control(place, &mut chosen).expect("bounds keep CPU above zero");
             }
         }
@@ -187,7 +236,7 @@ impl Fleet {
             let leaver = self.agents.remove(place);
             self.functions.remove(place);
             if let Control::SetPoints(agents) = &mut self.control {
-                agents.remove(place);
+                agents.present.remove(place);
             }
             let tenants = self.tenants.as_mut().expect("a running episode has a platform");
             tenants.leave(place);
@@ -228,7 +277,7 @@ impl MultiAgentEnv for Fleet {
         self.agents.clear();
         self.functions.clear();
         if let Control::SetPoints(agents) = &mut self.control {
-            agents.clear();
+            agents.present.clear();
         }
         for place in 0..self.first_agents.len() {
             self.welcome(self.first_functions[place], self.first_agents[place]);
@@ -329,9 +378,11 @@ impl Persist for Fleet {
         let functions: Vec<u64> = self.functions.iter().map(|function| *function as u64).collect();
         out.put_u64(&format!("{name}/functions"), functions);
         if let Control::SetPoints(agents) = &self.control {
-            for (place, agent) in agents.iter().enumerate() {
-                agent.points.save(&format!("{name}/desk/{place}"), out);
-                out.put_f32(&format!("{name}/desk/{place}/obs"), agent.obs);
+            for (place, agent) in agents.present.iter().enumerate() {
+                let name = format!("{name}/set-points/{place}");
+                agent.interface.save(&name, out);
+                agent.member.iter().for_each(|one| one.save(&format!("{name}/member"), out));
+                out.put_f32(&format!("{name}/obs"), agent.obs.clone());
             }
         }
         if let Some(tenants) = &self.tenants {
@@ -355,14 +406,16 @@ impl Persist for Fleet {
             tenants.load(&format!("{name}/tenants"), from)?;
             self.tenants = Some(tenants);
         }
-        if matches!(self.control, Control::SetPoints(_)) {
-            let mut agents: Vec<_> =
-                self.functions.iter().map(|_| SetPointAgent::new(&self.plan)).collect();
-            for (place, agent) in agents.iter_mut().enumerate() {
-                agent.points.load(&format!("{name}/desk/{place}"), from)?;
-                from.copy_f32s(&format!("{name}/desk/{place}/obs"), &mut agent.obs)?;
+        if let Control::SetPoints(agents) = &mut self.control {
+            agents.present = vec![agents.fresh.clone(); self.functions.len()];
+            for (place, agent) in agents.present.iter_mut().enumerate() {
+                let name = format!("{name}/set-points/{place}");
+                agent.interface.load(&name, from)?;
+                if let Some(member) = &mut agent.member {
+                    member.load(&format!("{name}/member"), from)?;
+                }
+                from.copy_f32s(&format!("{name}/obs"), &mut agent.obs)?;
             }
-            self.control = Control::SetPoints(agents);
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentE
     Some(match id {
         "faas/fleet-v3" => Box::new(Fleet::with_steps(plan.clone())),
         "faas/fleet-set-points-v1" => Box::new(Fleet::with_set_points(plan.clone())),
+        "faas/fleet-set-points-team-v1" => Box::new(Fleet::with_team_set_points(plan.clone())),
         CHAIN => Box::new(Chains::new(plan.chained().ok()?.clone())),
         _ => return None,
     })
@@ -36,7 +37,9 @@ pub fn make_multi_agent(id: &str, plan: &FaasPlan) -> Option<Box<dyn MultiAgentE
 
 /// Whether an environment of this crate has many learners.
 pub(crate) fn is_shared(id: &str) -> bool {
-    matches!(id, CHAIN | "faas/fleet-v3" | "faas/fleet-set-points-v1")
+    const FLEETS: [&str; 3] =
+        ["faas/fleet-v3", "faas/fleet-set-points-v1", "faas/fleet-set-points-team-v1"];
+    id == CHAIN || FLEETS.contains(&id)
 }
 
 /// What every environment of this crate is, ordered by id.
@@ -45,6 +48,7 @@ pub fn specs(config: &FaasConfig) -> Vec<EnvSpec> {
         cards::chain(config),
         cards::course(config),
         cards::fleet(config),
+        cards::set_point_team_fleet(config),
         cards::set_point_fleet(config),
         cards::function(config),
         cards::shared(config),

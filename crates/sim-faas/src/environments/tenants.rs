@@ -194,7 +194,7 @@ impl Tenants {
             tenant.window = Some(window);
             tenant.seen = seen;
         }
-        self.look_at_chains();
+        self.observe_chains();
         self.platform.run_until(end);
     }
 

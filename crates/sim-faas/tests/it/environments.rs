@@ -48,7 +48,7 @@ fn every_world_keeps_the_contract() {
 #[test]
 fn a_fleet_with_churn_keeps_the_contract() {
     let plan = plan(|config| config.churn = 0.7);
-    for id in ["faas/fleet-v3", "faas/fleet-set-points-v1"] {
+    for id in ["faas/fleet-v3", "faas/fleet-set-points-v1", "faas/fleet-set-points-team-v1"] {
         let findings = check_multi_agent_env(&|| make_multi_agent(id, &plan).unwrap());
         assert!(findings.is_empty(), "{id}: {findings:?}");
     }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_core::{AgentId, Millicores, SeedTree, SimDuration};
-use homeostat_decide::{Reason, SetPoint, SetPoints};
-use homeostat_env::Space;
+use homeostat_decide::{Reason, SetPoint};
 use homeostat_lab::{Candidate, places_that_serve};
 use homeostat_nn::{decode, encode};
 use homeostat_rl::{AgentContext, AlgorithmConfig, Policy, PpoConfig, Sampling};
@@ -15,13 +14,9 @@ use homeostat_simulate::{Controllers, Scenario, Simulation};
 /// others.
 fn policy() -> Policy {
     let specs = homeostat_sim_faas::specs(&FaasConfig::default());
-    let mut spec = specs.into_iter().find(|spec| spec.id.name() == "fleet-set-points").unwrap();
-    let features = SetPoints::team_feature_schema();
-    let (low, high) =
-        features.features.iter().map(|one| (one.low.unwrap(), one.high.unwrap())).unzip();
-    let others_replicas = features.features.iter().position(|one| one.name == "team NC").unwrap();
-    spec.observation = Space::Box { low, high };
-    Arc::make_mut(spec.control.as_mut().unwrap()).features = features;
+    let spec = specs.into_iter().find(|spec| spec.id.name() == "fleet-set-points-team").unwrap();
+    let features = &spec.control.as_ref().unwrap().features.features;
+    let others_replicas = features.iter().position(|one| one.name == "team NC").unwrap();
     let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
     let ppo = PpoConfig { hidden: vec![1], ..PpoConfig::default() };
     let learner = AlgorithmConfig::Ppo(ppo).build(&context).unwrap();
