@@ -41,8 +41,8 @@ impl Form {
     }
 }
 
-/// The part of the other cores that are busy. A single core has no others.
-pub(crate) fn company(busy: usize, cores: usize) -> f64 {
+/// The fraction of the other cores that are busy. A single core has no others.
+pub(crate) fn neighbour_share(busy: usize, cores: usize) -> f64 {
     if cores < 2 { 0.0 } else { (busy.min(cores) - 1) as f64 / (cores - 1) as f64 }
 }
 
@@ -77,7 +77,9 @@ impl StrainFit {
             observed.iter().all(|(busy, rate)| *busy > 0 && *rate > 0.0 && rate.is_finite());
         let rows: Vec<_> = observed
             .iter()
-            .map(|(busy, rate)| ([company(*busy, cores), form.overload(*busy, cores)], rate.ln()))
+            .map(|(busy, rate)| {
+                ([neighbour_share(*busy, cores), form.overload(*busy, cores)], rate.ln())
+            })
             .collect();
         let has_alone = observed.iter().any(|(busy, _)| *busy == 1);
         let has_overload = rows.iter().any(|(load, _)| load[1] > 0.0);
@@ -106,7 +108,7 @@ impl StrainFit {
     /// Extra CPU time for the same work with this many busy workers, a part of which are
     /// `alike`: of the same category.
     pub fn cost(&self, busy: usize, cores: usize, alike: f64) -> f64 {
-        let beside = alike * company(busy, cores);
+        let beside = alike * neighbour_share(busy, cores);
         self.y.value * beside + self.x.value * self.form.overload(busy, cores)
     }
 }
@@ -211,7 +213,7 @@ mod tests {
 
     fn observed(form: Form, cores: usize, x: f64, y: f64, noise: f64) -> Vec<(usize, f64)> {
         let rate = |busy: usize| {
-            let slowdown = 1.0 + y * company(busy, cores) + x * form.overload(busy, cores);
+            let slowdown = 1.0 + y * neighbour_share(busy, cores) + x * form.overload(busy, cores);
             7000.0 / slowdown
         };
         // Noise that averages out: up on even repetitions, down on odd ones.
@@ -233,8 +235,10 @@ mod tests {
                 assert!((fit.residual_rms - 0.01).abs() < 1e-3, "{fit:?}");
                 assert!(fit.x.error > 0.0 && fit.x.error < 0.02, "{fit:?}");
                 assert!(
-                    (fit.cost(8, cores, 1.0) - y * company(8, cores) - x * form.overload(8, cores))
-                        .abs()
+                    (fit.cost(8, cores, 1.0)
+                        - y * neighbour_share(8, cores)
+                        - x * form.overload(8, cores))
+                    .abs()
                         < 1e-2
                 );
             }

@@ -61,8 +61,9 @@ impl StageFeatures {
         let mut features = [0.0; Self::COUNT];
         features[..Features::COUNT].copy_from_slice(&own);
         // SP in [0, 1]: the chain's SLO threshold over its latency; 1 without violation or request.
-        let kept = chain.latency.map_or(1.0, |latency| chain.slo.preservation(latency).ratio());
-        features[0] = kept as f32;
+        let preservation =
+            chain.latency.map_or(1.0, |latency| chain.slo.preservation(latency).ratio());
+        features[0] = preservation as f32;
         // SP_own in [0, 1]: the same of the function by itself.
         features[Features::COUNT] = own[0];
         // share in [0, 1]: the function's latency over the chain's; 0 without a request. The two
@@ -90,8 +91,9 @@ mod tests {
         };
         let check = |own_ms: Option<u64>, chain_ms: Option<u64>, expect: [f32; 3]| {
             let [own, whole] = [own_ms, chain_ms].map(|ms| ms.map(SimDuration::from_millis));
-            let kept = own.map_or(1.0, |latency| slo(100).preservation(latency).ratio()) as f32;
-            let table = [kept, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
+            let preservation =
+                own.map_or(1.0, |latency| slo(100).preservation(latency).ratio()) as f32;
+            let table = [preservation, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
             let chain = EndToEnd { slo: slo(1000), latency: whole };
             let features = StageFeatures::of(table, own, &chain);
             assert_eq!([features[0], features[7], features[8]], expect);

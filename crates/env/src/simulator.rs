@@ -94,7 +94,7 @@ pub trait ConfiguredSimulator: Any + Send + Sync {
 /// A setting that was renamed since the previous release; the old name is still accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenamedSetting {
-    /// The old name, with its section: `faas.most_containers`.
+    /// The old name, with its section, such as `simppo.view`.
     pub old: &'static str,
     /// The new name, with its section.
     pub new: &'static str,

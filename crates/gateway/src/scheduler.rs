@@ -249,7 +249,7 @@ impl Scheduler {
         self.grant(state);
     }
 
-    /// Lets requests in until no slot is free or nobody waits for one.
+    /// Lets requests in until no slot is free or no request waits.
     fn grant(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut undelivered = Vec::new();
         let ids: Vec<UpstreamId> = state.places.keys().copied().collect();
@@ -483,7 +483,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_slot_leaks_and_nobody_waits_beside_a_free_slot(steps in prop::collection::vec((0u8..5, 0u8..3), 0..120)) {
+        fn no_slot_leaks_and_no_request_waits_beside_a_free_slot(steps in prop::collection::vec((0u8..5, 0u8..3), 0..120)) {
             let scheduler = scheduler(&[("a", &["m"], 2), ("b", &["m", "n"], 1)]);
             let (mut waiting, mut running): (Vec<InQueue>, Vec<Slot>) = (Vec::new(), Vec::new());
             for (index, (step, choice)) in steps.into_iter().enumerate() {

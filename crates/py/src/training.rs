@@ -59,7 +59,7 @@ pub(crate) fn train(
         }
     };
     let training = made.map_err(|error| raise(py, &error))?;
-    let directory = training.folder().path().to_owned();
+    let directory = training.directory().path().to_owned();
     let threads = training.config().threads.unwrap_or(0);
     let work = move || training.run(&mut messenger);
     let (outcome, interruption) = attended.run(py, threads, work, |messages| {

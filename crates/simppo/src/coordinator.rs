@@ -329,7 +329,8 @@ impl Coordinator {
         let Some(record) = self.records.get(name).filter(|record| record.seat.is_none()) else {
             return;
         };
-        let fits = |function: &str| record.function.as_deref().is_none_or(|wish| wish == function);
+        let fits =
+            |function: &str| record.function.as_deref().is_none_or(|wanted| wanted == function);
         let holder =
             |seat: AgentId| self.records.iter().find(|(_, record)| record.seat == Some(seat));
         let seats = || self.platform.seats().filter(|(_, function)| fits(function));
@@ -483,8 +484,8 @@ impl Coordinator {
     }
 
     fn check_function(&self, function: Option<&str>) -> Result<(), Refusal> {
-        let Some(wish) = function else { return Ok(()) };
-        if self.platform.seats().any(|(_, function)| function == wish) {
+        let Some(wanted) = function else { return Ok(()) };
+        if self.platform.seats().any(|(_, function)| function == wanted) {
             return Ok(());
         }
         let mut functions: Vec<&str> =
@@ -493,7 +494,7 @@ impl Coordinator {
         functions.dedup();
         functions.truncate(32);
         // Untrusted text may be long and contain anything.
-        let shown: String = wish.chars().take(AgentName::MAX_LENGTH).collect();
+        let shown: String = wanted.chars().take(AgentName::MAX_LENGTH).collect();
         let reason = format!("{shown:?} is no function of this platform: {}", functions.join(", "));
         Err(Refusal::new(RefusalKind::NoSeat, reason))
     }

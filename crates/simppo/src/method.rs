@@ -45,8 +45,9 @@ pub enum CriticInput {
     OthersPlain,
     /// The mean of every figure of all the others' states (SIMPPO-All).
     AllStates,
-    /// One virtual agent for each kind of function.
-    Kinds,
+    /// One virtual agent for each category of functions.
+    #[serde(alias = "kinds")]
+    Typed,
 }
 
 /// With whom an agent shares its networks.
@@ -139,7 +140,7 @@ impl Preset {
                 ppo: table_4_2.clone(),
                 env: "faas/fleet-v3",
             };
-        use CriticInput::{AllStates, Kinds, Local, Others, OthersPlain};
+        use CriticInput::{AllStates, Local, Others, OthersPlain, Typed};
         use Order::{Queue, Together};
         use ParameterSharing::{All, Base, None as NotShared};
         use RewardSharing::{Own, Team, Total};
@@ -147,12 +148,19 @@ impl Preset {
             // The single agent's minibatch: section 4.5.2 keeps everything else as it was alone.
             Self {
                 ppo: presets::s_rl(),
-                ..printed("s-rl", "each agent for itself", Own, Local, NotShared, Together)
+                ..printed("s-rl", "independent agents", Own, Local, NotShared, Together)
             },
-            printed("il-rl", "the team's reward, nothing else", Team, Local, NotShared, Together),
+            printed(
+                "il-rl",
+                "independent agents that learn from the mean reward",
+                Team,
+                Local,
+                NotShared,
+                Together,
+            ),
             printed(
                 "cpq-rl",
-                "one agent at a time, the worst off first",
+                "one agent acts per step, the one with the worst SLO preservation",
                 Own,
                 Local,
                 NotShared,
@@ -163,7 +171,7 @@ impl Preset {
                 ppo: presets::ma_ppo(),
                 ..printed(
                     "ma-ppo",
-                    "the sum of rewards, a virtual agent",
+                    "the sum of all rewards; critics observe the virtual agent",
                     Total,
                     OthersPlain,
                     NotShared,
@@ -172,7 +180,7 @@ impl Preset {
             },
             printed(
                 "simppo",
-                "the team's reward, a virtual agent, base models",
+                "the mean reward; critics observe the virtual agent; newcomers start from base models",
                 Team,
                 Others,
                 Base,
@@ -180,7 +188,7 @@ impl Preset {
             ),
             printed(
                 "simppo-all",
-                "SIMPPO with the mean of every state",
+                "SIMPPO whose critics observe the mean of all states",
                 Team,
                 AllStates,
                 Base,
@@ -195,16 +203,16 @@ impl Preset {
                 Together,
             ),
             printed(
-                "simppo-kinds",
-                "SIMPPO with a virtual agent for each kind",
+                "simppo-typed",
+                "SIMPPO with a virtual agent for each category of functions",
                 Team,
-                Kinds,
+                Typed,
                 Base,
                 Together,
             ),
             Self {
                 name: "simppo+",
-                summary: "one network for all that knows each function, set-points, the team's SLO violations",
+                summary: "one network for all agents, set-points as actions, the SLO violations of the team as reward",
                 method: Method {
                     reward_sharing: Team,
                     critic_input: Others,
@@ -218,8 +226,9 @@ impl Preset {
         ]
     }
 
-    /// The method of this name.
+    /// The method of this name. `simppo-kinds` is the former name of `simppo-typed`.
     pub fn by_name(name: &str) -> Option<Self> {
+        let name = if name == "simppo-kinds" { "simppo-typed" } else { name };
         Self::all().into_iter().find(|preset| preset.name == name)
     }
 }

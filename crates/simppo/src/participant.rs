@@ -213,7 +213,7 @@ impl Participant {
         let outcome = coordination.register(&self.config.name, &self.config.registration);
         if let Err(CoordinationError::Refused(refusal)) = &outcome {
             self.counts.refusals.add(refusal.kind);
-            // Another wish is needed, not another try.
+            // Another function must be asked for; a retry is refused again.
             if refusal.kind == RefusalKind::NoSeat {
                 return Err(CoordinationError::Denied { reason: refusal.reason.clone() });
             }

@@ -98,7 +98,7 @@ impl SeatTable {
             begins: true,
             failure: None,
         };
-        this.look(env, rules, true);
+        this.observe(env, rules, true);
         this
     }
 
@@ -162,19 +162,19 @@ impl SeatTable {
             last.service = ServiceTotals::of_info(&env.info(last.agent));
         }
         let mut rewards: Vec<f64> = self.last.iter().map(|last| last.own).collect();
-        outlook::pay(rules.method.reward_sharing, &mut rewards);
+        outlook::share_rewards(rules.method.reward_sharing, &mut rewards);
         for (last, paid) in self.last.iter_mut().zip(rewards) {
             last.paid = paid;
         }
         let group = rules.group(&self.last_states, &self.actions, &self.kinds);
-        group.look(rules.method.critic_input, &mut self.last_seen);
+        group.observe_others(rules.method.critic_input, &mut self.last_seen);
         let turn = self.turn.map(|place| (place, self.agents[place]));
         self.begins = env.agents().is_empty();
         if self.begins {
             env.reset(None)?;
         }
         if self.has_changed {
-            self.look(env, rules, self.begins);
+            self.observe(env, rules, self.begins);
         } else {
             // No agent left: the last observations of the step are the present ones.
             self.states.clone_from(&self.last_states);
@@ -191,7 +191,7 @@ impl SeatTable {
     }
 
     /// Reads the living agents and their observations.
-    fn look(&mut self, env: &dyn MultiAgentEnv, rules: &Rules, begins: bool) {
+    fn observe(&mut self, env: &dyn MultiAgentEnv, rules: &Rules, begins: bool) {
         let before = std::mem::take(&mut self.agents);
         let held = std::mem::take(&mut self.actions);
         self.agents = env.agents().to_vec();
@@ -206,7 +206,7 @@ impl SeatTable {
             self.actions.push(place.map_or_else(|| rules.hold.clone(), |k| held[k].clone()));
         }
         let group = rules.group(&self.states, &self.actions, &self.kinds);
-        group.look(rules.method.critic_input, &mut self.seen);
+        group.observe_others(rules.method.critic_input, &mut self.seen);
         self.take_turns(rules);
     }
 
@@ -233,7 +233,7 @@ impl SeatTable {
         name: &str,
         from: &Snapshot,
     ) -> homeostat_core::Result<()> {
-        self.look(env, rules, true);
+        self.observe(env, rules, true);
         // It depends on the actions before, which nothing else needs.
         from.copy_f32s(&format!("{name}/seen"), &mut self.seen)?;
         let served = from.any_u64s(&format!("{name}/served"))?.iter();

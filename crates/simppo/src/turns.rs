@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_or_comes_within_a_round_holds_nobody_up() {
+    fn an_agent_that_joins_or_leaves_within_a_round_delays_no_other() {
         let mut queue = TurnQueue::default();
         assert_eq!(queue.next(&['a', 'b'], &[0.1, 0.9]), Some(0));
         assert_eq!(queue.next(&['b', 'c'], &[0.9, 0.1]), Some(1), "c came and is worse off");

@@ -69,7 +69,7 @@ impl Controllers {
                 value: text.to_owned(),
                 source_text: "flag --policy".to_owned(),
                 expected: format!(
-                    "it is no file or run, and no name of {}{hint}",
+                    "a policy file, a run directory, or one of {}{hint}",
                     names.join(", ")
                 ),
             });

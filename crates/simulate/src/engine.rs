@@ -171,11 +171,11 @@ impl Simulation {
         let mut queue = TurnQueue::default();
         for _ in 0..self.windows() {
             plant.advance()?;
-            let (mut kept, mut encoded) = (Vec::new(), Vec::new());
+            let (mut preservations, mut encoded) = (Vec::new(), Vec::new());
             for (target, one) in controlled.iter_mut().enumerate() {
                 let features = one.features.observe(plant.observe(target));
                 one.means.add(&features, plant.reward(target));
-                kept.push(features[0]);
+                preservations.push(features[0]);
                 encoded.push(features);
             }
             let team = needs_team.then(|| {
@@ -184,7 +184,7 @@ impl Simulation {
                     .map(|(target, one)| (target, one.member.observe(plant.observe(target))));
                 TeamSnapshot::new(members.collect())
             });
-            let turn = if takes_turns { queue.next(numbers, &kept) } else { None };
+            let turn = if takes_turns { queue.next(numbers, &preservations) } else { None };
             for (target, one) in controlled.iter_mut().enumerate() {
                 let acts = !takes_turns || turn == Some(target);
                 let others = team.as_ref().map(|team| team.others(&target));

@@ -31,7 +31,7 @@ pub struct GrowthWindow {
     /// Functions that are there.
     pub functions: usize,
     /// Those that met their SLO.
-    pub kept: usize,
+    pub slo_met: usize,
     /// Requests that were answered, given up or lost.
     pub settled: u64,
     /// Requests that violated the SLO.
@@ -65,7 +65,7 @@ impl Growth {
                 self.welcome(newcomers, &mut tenants, &mut policies, &seeds)?;
             }
             tenants.advance();
-            let window = look(&mut tenants, policies.len());
+            let window = summarize(&mut tenants, policies.len());
             see(&window)?;
             played.push(window);
             for (place, policy) in policies.iter_mut().enumerate() {
@@ -94,13 +94,13 @@ impl Growth {
     }
 }
 
-fn look(tenants: &mut Tenants, functions: usize) -> GrowthWindow {
+fn summarize(tenants: &mut Tenants, functions: usize) -> GrowthWindow {
     let at = tenants.platform().now();
     let windows = (0..functions).filter_map(|place| tenants.window(place));
     let mut seen =
-        GrowthWindow { at, functions, kept: 0, settled: 0, slo_violations: 0, containers: 0.0 };
+        GrowthWindow { at, functions, slo_met: 0, settled: 0, slo_violations: 0, containers: 0.0 };
     for window in windows {
-        seen.kept += usize::from(window.is_slo_met());
+        seen.slo_met += usize::from(window.is_slo_met());
         seen.settled += window.settled();
         seen.slo_violations += window.slo_violations;
         seen.containers += window.container_s / window.observation.window.seconds().max(1e-9);
@@ -139,7 +139,7 @@ mod tests {
         assert!(windows[..6].iter().all(|window| window.functions == 3), "{windows:?}");
         assert!(windows[6..].iter().all(|window| window.functions == 5), "{windows:?}");
         for window in &windows {
-            assert!(window.slo_violations <= window.settled && window.kept <= window.functions);
+            assert!(window.slo_violations <= window.settled && window.slo_met <= window.functions);
             assert!(window.settled > 0 && window.containers > 0.0, "{window:?}");
         }
         // The newcomers' requests are more than the third that fluctuation explains.

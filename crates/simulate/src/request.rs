@@ -47,7 +47,7 @@ pub struct PreparedSimulation {
     pub cluster: Option<String>,
 }
 
-/// What is played if nobody says how long.
+/// The duration if none is given.
 const USUAL_DURATION: SimDuration = SimDuration::from_secs(500);
 
 impl SimulationRequest {

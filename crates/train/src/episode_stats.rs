@@ -154,7 +154,7 @@ impl EpisodeStats {
         let mut figures: Vec<_> =
             updates.map(|(name, sum)| (*name, sum / round.updates as f64)).collect();
         let paid = mean(&mut round.paid.iter().copied(), round.paid.len());
-        figures.extend(paid.map(|paid| ("paid_return_mean", paid)));
+        figures.extend(paid.map(|paid| ("shared_return_mean", paid)));
         AgentRound {
             agent: self.agent,
             step: self.step,

@@ -23,4 +23,4 @@ pub use evaluate::{EpisodeWatch, Evaluation, EvaluationConfig, evaluate, evaluat
 pub use metrics::{ExtraWriters, RoundTiming};
 pub use trainer::Trainer;
 pub use training::{Progress, Service, Silent, Training, TrainingSummary, Watcher};
-pub use watched_team::{Glance, WatchedTeam};
+pub use watched_team::{TeamSummary, WatchedTeam};

@@ -226,7 +226,7 @@ impl Training {
     }
 
     /// The run directory.
-    pub fn folder(&self) -> &RunDirectory {
+    pub fn directory(&self) -> &RunDirectory {
         &self.folder
     }
 

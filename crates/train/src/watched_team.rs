@@ -22,13 +22,13 @@ pub struct WatchedTeam {
 
 /// What was seen of an episode, means over its windows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Glance {
+pub struct TeamSummary {
     /// Agents.
     pub agents: usize,
-    /// Functions whose SLO was met, and those whose was not.
-    pub kept: f64,
-    /// See above.
-    pub broken: f64,
+    /// Functions whose SLO was met.
+    pub slo_met: f64,
+    /// Functions whose SLO was violated.
+    pub slo_violated: f64,
     /// Fraction of requests that were late or lost.
     pub slo_violation_ratio: f64,
     /// Containers.
@@ -65,7 +65,7 @@ impl WatchedTeam {
     }
 
     /// Plays an episode in each copy of the environment, and learns from them.
-    pub fn play(&mut self) -> Result<Glance> {
+    pub fn play(&mut self) -> Result<TeamSummary> {
         self.training.episode()?;
         Ok(self.tally.take(self.training.agents().count()))
     }
@@ -80,7 +80,7 @@ impl WatchedTeam {
 #[derive(Default)]
 struct Tally {
     windows: AtomicU64,
-    kept: AtomicU64,
+    slo_met: AtomicU64,
     slo_violations: AtomicU64,
     settled: AtomicU64,
     container_ms: AtomicU64,
@@ -91,28 +91,28 @@ impl Tally {
     fn add(&self, window: &Window) {
         let add = |to: &AtomicU64, number: u64| to.fetch_add(number, Ordering::Relaxed);
         add(&self.windows, 1);
-        add(&self.kept, u64::from(window.is_slo_met()));
+        add(&self.slo_met, u64::from(window.is_slo_met()));
         add(&self.slo_violations, window.slo_violations);
         add(&self.settled, window.settled());
         add(&self.container_ms, (window.container_s * 1e3) as u64);
         add(&self.window_ms, (window.observation.window.seconds() * 1e3) as u64);
     }
 
-    fn take(&self, agents: usize) -> Glance {
+    fn take(&self, agents: usize) -> TeamSummary {
         let take = |from: &AtomicU64| from.swap(0, Ordering::Relaxed) as f64;
         let windows = take(&self.windows).max(1.0);
-        let kept = agents as f64 * take(&self.kept) / windows;
-        Glance {
+        let slo_met = agents as f64 * take(&self.slo_met) / windows;
+        TeamSummary {
             agents,
-            kept,
-            broken: agents as f64 - kept,
+            slo_met,
+            slo_violated: agents as f64 - slo_met,
             slo_violation_ratio: take(&self.slo_violations) / take(&self.settled).max(1.0),
             containers: agents as f64 * take(&self.container_ms) / take(&self.window_ms).max(1.0),
         }
     }
 }
 
-/// Set-points whose every window is tallied.
+/// Set-points whose every window is counted.
 struct WatchedFleet {
     fleet: Fleet,
     tally: Arc<Tally>,

@@ -18,7 +18,7 @@ use homeostat_rl::Sampling;
 use homeostat_simulate::{
     Controllers, FinishedSimulation, Growth, GrowthWindow, Scenario, Simulation,
 };
-use homeostat_train::{ExtraWriters, Glance, Training, WatchedTeam};
+use homeostat_train::{ExtraWriters, TeamSummary, Training, WatchedTeam};
 use serde_json::{Value, json};
 
 use crate::Ending;
@@ -103,7 +103,7 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
     );
     let directory = RunDirectory::next_free(Path::new("runs"), "demo");
     let alone = learn_alone(&config, &directory)?;
-    let (together, glances) = learn_together(&config, arguments, &directory)?;
+    let (together, summaries) = learn_together(&config, arguments, &directory)?;
     let contestants = contestants(alone, together)?;
 
     say!("\ncomparing all policies on requests that were not used in training");
@@ -123,7 +123,7 @@ fn story(arguments: &DemoArguments) -> anyhow::Result<()> {
     let mut runs: Vec<PathBuf> = finished.iter().map(|run| run.path.clone()).collect();
     runs.push(directory.join(ALONE));
     let additions = Additions {
-        pictures: vec![learning_of_team(&glances), growth],
+        pictures: vec![learning_of_team(&summaries), growth],
         tables: vec![growth_table(&grown)],
         command: Some(format!(
             "homeostat demo --seed {} --episodes {} --trials {}",
@@ -179,17 +179,17 @@ fn learn_together(
     config: &RunConfig,
     arguments: &DemoArguments,
     directory: &Path,
-) -> anyhow::Result<(Controllers, Vec<(u64, Glance)>)> {
+) -> anyhow::Result<(Controllers, Vec<(u64, TeamSummary)>)> {
     let plan = faas_plan(config)?;
     let start = Instant::now();
     let mut team = WatchedTeam::new(&plan, arguments.seed, arguments.episodes)?;
     let view = StoryView::new("episode")?;
-    let (mut episode, mut glances) = (0, Vec::new());
+    let (mut episode, mut summaries) = (0, Vec::new());
     while episode < arguments.episodes {
-        let glance = team.play()?;
+        let summary = team.play()?;
         episode = (episode + team.episodes_at_once()).min(arguments.episodes);
-        view.show(episode, arguments.episodes, &describe(&glance));
-        glances.push((episode, glance));
+        view.show(episode, arguments.episodes, &describe(&summary));
+        summaries.push((episode, summary));
         view.stop_if_asked()?;
     }
     view.finish();
@@ -209,16 +209,16 @@ fn learn_together(
     let sampling = Sampling::Greedy;
     let team =
         Controllers::Learned { name, file: Some(file), candidates, sampling, takes_turns: false };
-    Ok((team, glances))
+    Ok((team, summaries))
 }
 
 /// SLO violations of the team while it learns, each point the mean of a stretch of episodes.
-fn learning_of_team(glances: &[(u64, Glance)]) -> Picture {
-    let stretch = glances.len().div_ceil(80).max(1);
-    let point = |glances: &[(u64, Glance)]| {
-        let sum: f64 = glances.iter().map(|(_, glance)| glance.slo_violation_ratio).sum();
-        let last = glances.last().map_or(0, |(episode, _)| *episode);
-        (last as f64, 100.0 * sum / glances.len() as f64, 0.0)
+fn learning_of_team(summaries: &[(u64, TeamSummary)]) -> Picture {
+    let stretch = summaries.len().div_ceil(80).max(1);
+    let point = |summaries: &[(u64, TeamSummary)]| {
+        let sum: f64 = summaries.iter().map(|(_, summary)| summary.slo_violation_ratio).sum();
+        let last = summaries.last().map_or(0, |(episode, _)| *episode);
+        (last as f64, 100.0 * sum / summaries.len() as f64, 0.0)
     };
     Picture {
         title: "Training of the team (simppo+)".to_owned(),
@@ -227,7 +227,7 @@ fn learning_of_team(glances: &[(u64, Glance)]) -> Picture {
         marks: Vec::new(),
         lines: vec![Line {
             name: WatchedTeam::METHOD.to_owned(),
-            points: glances.chunks(stretch).map(point).collect(),
+            points: summaries.chunks(stretch).map(point).collect(),
         }],
     }
 }
@@ -281,7 +281,7 @@ fn grow(
             let windows = growth.run(FIRST_TRIAL + trial, &mut |window| {
                 let seconds = window.at.seconds() as u64;
                 let total = 2 * HALF as u64 * plan.window().seconds() as u64;
-                let text = format!("{}, {}", controllers.name(), describe(&glance_of(window)));
+                let text = format!("{}, {}", controllers.name(), describe(&summary_of(window)));
                 if trial == 0 {
                     view.show(seconds, total, &text);
                 }
@@ -294,7 +294,8 @@ fn grow(
         }
         view.finish();
         let curves = trials.iter().map(|windows| {
-            let ratios = windows.iter().map(|window| 100.0 * glance_of(window).slo_violation_ratio);
+            let ratios =
+                windows.iter().map(|window| 100.0 * summary_of(window).slo_violation_ratio);
             ratios.collect::<Vec<f64>>()
         });
         let mut line = Line::over_seeds(controllers.name(), &curves.collect::<Vec<_>>());
@@ -333,24 +334,24 @@ fn growth_table(grown: &[Grown]) -> Table {
     table
 }
 
-fn glance_of(window: &GrowthWindow) -> Glance {
-    Glance {
+fn summary_of(window: &GrowthWindow) -> TeamSummary {
+    TeamSummary {
         agents: window.functions,
-        kept: window.kept as f64,
-        broken: (window.functions - window.kept) as f64,
+        slo_met: window.slo_met as f64,
+        slo_violated: (window.functions - window.slo_met) as f64,
         slo_violation_ratio: window.slo_violations as f64 / window.settled.max(1) as f64,
         containers: window.containers,
     }
 }
 
-fn describe(glance: &Glance) -> String {
+fn describe(summary: &TeamSummary) -> String {
     format!(
         "{} agents  SLOs met {:>4.1}, violated {:>4.1}  SLO violations {:>4.1} %  containers {:>5.1}",
-        glance.agents,
-        glance.kept,
-        glance.broken,
-        100.0 * glance.slo_violation_ratio,
-        glance.containers
+        summary.agents,
+        summary.slo_met,
+        summary.slo_violated,
+        100.0 * summary.slo_violation_ratio,
+        summary.containers
     )
 }
 
@@ -562,7 +563,7 @@ mod tests {
         let window = |place: usize| GrowthWindow {
             at: homeostat_core::SimTime::ZERO,
             functions: 10,
-            kept: 9,
+            slo_met: 9,
             settled: 100,
             slo_violations: if SPANS[1].contains(&place) { 20 } else { 5 },
             containers: 40.0,

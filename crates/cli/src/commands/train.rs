@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> anyhow::Result<Ending> {
     if !arguments.quiet {
         say!("{}", describe(&training));
     }
-    let directory = training.folder().path().to_owned();
+    let directory = training.directory().path().to_owned();
     let summary = training.run(&mut view)?;
     report(&summary, &directory, arguments.output, arguments.quiet);
     finish(&summary, &thresholds)
@@ -140,6 +140,6 @@ fn describe(training: &Training) -> String {
         config.seed,
         config.kernel,
         rayon::current_num_threads(),
-        training.folder().path().display(),
+        training.directory().path().display(),
     )
 }

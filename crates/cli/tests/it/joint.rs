@@ -132,7 +132,7 @@ fn a_team_is_trained_played_simulated_compared_and_reported() {
         let sim = format!("sim faas --policy {run} --seeds 1..2 --duration 200s --quiet");
         place.done(&format!("{sim} --set faas.functions=4 --run-dir played-{team}"));
         let metrics = String::from_utf8(place.read(&format!("{run}/metrics.jsonl"))).unwrap();
-        assert!(metrics.lines().all(|line| line.contains("paid_return_mean")), "{metrics}");
+        assert!(metrics.lines().all(|line| line.contains("shared_return_mean")), "{metrics}");
         let summary: serde_json::Value =
             serde_json::from_slice(&place.read(&format!("{run}/summary.json"))).unwrap();
         let ratio = summary["slo_violation_ratio"].as_f64().expect("there were requests");

@@ -75,7 +75,7 @@ start = time.monotonic()
 client.chat.completions.create(model="chat", messages=hello, max_tokens=1)
 assert time.monotonic() - start < 20
 
-# Short requests overtake a long one that waits before them; nobody is lost.
+# Short requests overtake a long one that waits before them; none is lost.
 order = []
 
 

@@ -44,7 +44,7 @@ impl Excursion {
 
 impl DriftDetector {
     /// Takes note of the logarithm of true over expected length. After a drift it returns how many of
-    /// the latest errors lie behind the change, and learns anew what is usual.
+    /// the latest errors lie behind the change, and forgets what was usual before.
     pub fn record(&mut self, error: f64) -> Option<u32> {
         if !error.is_finite() {
             return None;

@@ -12,7 +12,7 @@ const DISCRETE: &str = "toy/identity-v1";
 const MULTI_DISCRETE: &str = "toy/identity-multi-v1";
 const BOX: &str = "toy/identity-box-v1";
 
-/// What an episode of 100 steps brings whoever repeats every choice, and whoever
+/// The return of an episode of 100 steps for an agent that repeats every choice, and for one that
 /// answers on average within a tenth of every point. Guessing brings 25 and -67.
 const ALL_RIGHT: f64 = 100.0;
 const CLOSE: f64 = -1.0;

@@ -167,7 +167,7 @@ impl InstanceState {
     }
 
     /// While the next tokens of this slot do not fit into the cache, its newest request returns to
-    /// the queue, to begin anew with what it has generated as a part of its prompt.
+    /// the queue, to start again with what it has generated as a part of its prompt.
     fn preempt(&mut self, index: usize) -> u64 {
         let Some(cache) = self.spec.cache_tokens else { return 0 };
         let slot = &mut self.slots[index];

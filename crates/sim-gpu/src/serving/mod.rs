@@ -58,7 +58,7 @@ pub struct Counts {
     pub finished: u64,
     /// Refused on arrival.
     pub rejected: u64,
-    /// Times that a running request lost its cache to older ones and had to begin anew.
+    /// Times that a running request lost its cache to older ones and had to start again.
     pub preempted: u64,
     /// Iterations that ended.
     pub iterations: u64,

@@ -72,7 +72,7 @@ fn typed_virtual_agents(bench: &Bench<'_>) -> Result<Table> {
         "typed virtual agents, 12 functions at 76 % load",
         &["method", "training reward", "SLO violations %", "p99 / SLO threshold", "container-s"],
     );
-    for name in ["simppo", "simppo-kinds"] {
+    for name in ["simppo", "simppo-typed"] {
         let preset = Preset::by_name(name).expect("it is a method");
         let trained = bench.train(&preset, &plan, bench.choose(80, 500))?;
         let ends: Vec<f64> =
