@@ -57,6 +57,6 @@ pub use config::{DeployConfig, DeployPlan, LoadKind};
 pub use error::{Error, Result};
 pub use plant::DeployPlant;
 pub use pool::{ApplicationPool, Part};
-pub use segment::{Need, Payload, SEGMENTS, Segment};
+pub use segment::{Cost, Need, Payload, SEGMENTS, Segment};
 pub use simulator::{ConfiguredDeploy, Deploy, SIMULATOR};
 pub use source::{Half, Source};

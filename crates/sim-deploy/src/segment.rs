@@ -50,6 +50,26 @@ impl Payload {
     }
 }
 
+/// What a request costs, by the size of its payload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Whatever the size.
+    pub fixed: f64,
+    /// For each unit of payload.
+    pub per_unit: f64,
+}
+
+impl Cost {
+    /// The cost with a payload of this size.
+    pub fn of(self, size: f64) -> f64 {
+        self.fixed + self.per_unit * size
+    }
+}
+
+const fn cost(fixed: f64, per_unit: f64) -> Cost {
+    Cost { fixed, per_unit }
+}
+
 /// One segment: the smallest unit of work of an application.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
@@ -57,15 +77,14 @@ pub struct Segment {
     pub name: &'static str,
     /// What its cost depends on.
     pub payload: Payload,
-    /// CPU time of a request in microseconds: fixed, and for each unit of payload.
-    pub cpu_us: (f64, f64),
-    /// Time in which a request waits for a disk or another service, in microseconds: fixed, and for
-    /// each unit of payload.
-    pub io_us: (f64, f64),
+    /// CPU time of a request in microseconds.
+    pub cpu_us: Cost,
+    /// Time in which a request waits for a disk or another service, in microseconds.
+    pub io_us: Cost,
     /// Memory of a replica without requests, in MiB: libraries, models.
     pub resident_mib: f64,
-    /// Memory of a request in KiB: fixed, and for each unit of payload.
-    pub request_kib: (f64, f64),
+    /// Memory of a request in KiB.
+    pub request_kib: Cost,
     /// Memory in MiB that caches fill if they can. Without any of it, a request needs
     /// `uncached_us` microseconds more of waiting, in proportion to what is missing.
     pub cache_mib: f64,
@@ -75,37 +94,37 @@ pub struct Segment {
 
 /// Every segment.
 pub const SEGMENTS: [Segment; 16] = [
-    cpu("float-operations", Payload::FloatOperations, (500.0, 250.0), 20.0, (64.0, 0.0)),
-    cpu("prime-sieve", Payload::FloatOperations, (500.0, 180.0), 24.0, (2048.0, 20.0)),
-    cpu("encryption", Payload::Constant, (6000.0, 0.0), 16.0, (512.0, 0.0)),
-    cpu("image-resize", Payload::Image, (4000.0, 1.2), 48.0, (4096.0, 0.2)),
-    cpu("image-filter", Payload::Image, (5000.0, 1.8), 48.0, (6144.0, 0.3)),
-    cpu("json-parse", Payload::Text, (1500.0, 4.0), 16.0, (256.0, 0.1)),
-    cpu("markdown-render", Payload::Text, (2500.0, 6.0), 24.0, (384.0, 0.1)),
-    cpu("sentiment-analysis", Payload::Text, (6000.0, 8.0), 120.0, (768.0, 0.2)),
-    cpu("compression", Payload::File, (1000.0, 60.0), 16.0, (1024.0, 4.0)),
-    cpu("decompression", Payload::File, (800.0, 20.0), 16.0, (1024.0, 6.0)),
+    cpu("float-operations", Payload::FloatOperations, cost(500.0, 250.0), 20.0, cost(64.0, 0.0)),
+    cpu("prime-sieve", Payload::FloatOperations, cost(500.0, 180.0), 24.0, cost(2048.0, 20.0)),
+    cpu("encryption", Payload::Constant, cost(6000.0, 0.0), 16.0, cost(512.0, 0.0)),
+    cpu("image-resize", Payload::Image, cost(4000.0, 1.2), 48.0, cost(4096.0, 0.2)),
+    cpu("image-filter", Payload::Image, cost(5000.0, 1.8), 48.0, cost(6144.0, 0.3)),
+    cpu("json-parse", Payload::Text, cost(1500.0, 4.0), 16.0, cost(256.0, 0.1)),
+    cpu("markdown-render", Payload::Text, cost(2500.0, 6.0), 24.0, cost(384.0, 0.1)),
+    cpu("sentiment-analysis", Payload::Text, cost(6000.0, 8.0), 120.0, cost(768.0, 0.2)),
+    cpu("compression", Payload::File, cost(1000.0, 60.0), 16.0, cost(1024.0, 4.0)),
+    cpu("decompression", Payload::File, cost(800.0, 20.0), 16.0, cost(1024.0, 6.0)),
     Segment {
-        io_us: (3000.0, 0.0),
+        io_us: cost(3000.0, 0.0),
         cache_mib: 64.0,
         uncached_us: 6000.0,
-        ..cpu("web-page", Payload::Constant, (4000.0, 0.0), 32.0, (256.0, 0.0))
+        ..cpu("web-page", Payload::Constant, cost(4000.0, 0.0), 32.0, cost(256.0, 0.0))
     },
-    cpu("model-serving", Payload::Matrix, (8000.0, 8.0), 180.0, (8192.0, 4.0)),
+    cpu("model-serving", Payload::Matrix, cost(8000.0, 8.0), 180.0, cost(8192.0, 4.0)),
     Segment {
         cache_mib: 96.0,
         uncached_us: 12_000.0,
-        ..file("file-read", (800.0, 4.0), (8000.0, 40.0))
+        ..file("file-read", cost(800.0, 4.0), cost(8000.0, 40.0))
     },
-    file("file-write", (1000.0, 5.0), (12_000.0, 60.0)),
-    file("file-stream", (1500.0, 8.0), (6000.0, 90.0)),
+    file("file-write", cost(1000.0, 5.0), cost(12_000.0, 60.0)),
+    file("file-stream", cost(1500.0, 8.0), cost(6000.0, 90.0)),
     Segment {
         name: "table-scan",
         payload: Payload::Table,
-        cpu_us: (1500.0, 1.5),
-        io_us: (4000.0, 1.0),
+        cpu_us: cost(1500.0, 1.5),
+        io_us: cost(4000.0, 1.0),
         resident_mib: 40.0,
-        request_kib: (512.0, 0.5),
+        request_kib: cost(512.0, 0.5),
         cache_mib: 128.0,
         uncached_us: 15_000.0,
     },
@@ -119,11 +138,10 @@ impl Segment {
 
     /// What a request with a payload of this size needs.
     pub fn need(&self, size: f64) -> Need {
-        let line = |(fixed, each): (f64, f64)| fixed + each * size;
         Need {
-            cpu: micros(line(self.cpu_us)),
-            io: micros(line(self.io_us)),
-            memory: Bytes::new((line(self.request_kib) * 1024.0) as u64),
+            cpu: micros(self.cpu_us.of(size)),
+            io: micros(self.io_us.of(size)),
+            memory: Bytes::new((self.request_kib.of(size) * 1024.0) as u64),
         }
     }
 }
@@ -146,16 +164,16 @@ pub(crate) fn micros(micros: f64) -> SimDuration {
 const fn cpu(
     name: &'static str,
     payload: Payload,
-    cpu_us: (f64, f64),
+    cpu_us: Cost,
     resident_mib: f64,
-    request_kib: (f64, f64),
+    request_kib: Cost,
 ) -> Segment {
-    let (io_us, cache_mib, uncached_us) = ((0.0, 0.0), 0.0, 0.0);
+    let (io_us, cache_mib, uncached_us) = (cost(0.0, 0.0), 0.0, 0.0);
     Segment { name, payload, cpu_us, io_us, resident_mib, request_kib, cache_mib, uncached_us }
 }
 
-const fn file(name: &'static str, cpu_us: (f64, f64), io_us: (f64, f64)) -> Segment {
-    Segment { io_us, ..cpu(name, Payload::File, cpu_us, 24.0, (512.0, 2.0)) }
+const fn file(name: &'static str, cpu_us: Cost, io_us: Cost) -> Segment {
+    Segment { io_us, ..cpu(name, Payload::File, cpu_us, 24.0, cost(512.0, 2.0)) }
 }
 
 #[cfg(test)]

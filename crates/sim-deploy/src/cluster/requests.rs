@@ -27,7 +27,6 @@ const FREE: u32 = u32::MAX - 1;
 pub(super) enum Job {
     /// The start of its program.
     Start,
-    /// A request.
     Request(u32),
 }
 
