@@ -33,7 +33,6 @@ pub enum PolicyFileError {
     },
 }
 
-/// Reads a policy file.
 fn read(place: &str, bytes: &[u8]) -> Result<Arc<Policy>, PolicyFileError> {
     let unreadable = |why: String| PolicyFileError::Unreadable { place: place.to_owned(), why };
     Policy::from_bytes(bytes).map(Arc::new).map_err(|error| unreadable(error.to_string()))

@@ -241,7 +241,6 @@ impl FaasConfig {
         Contention::new(settings.map(|(_, numbers)| strain(numbers)))
     }
 
-    /// The load of a function.
     fn load_of(&self, profile: &FunctionProfile) -> LoadShape {
         self.load_at(self.demand_cores / profile.cpu.seconds())
     }

@@ -15,7 +15,6 @@ const MAX_SHARES: f64 = 20_480.0;
 const MAX_CONTAINERS: f64 = 20.0;
 const MAX_RATE: f64 = 10.0;
 
-/// Shares for each millicore.
 const SHARES_PER_MILLICORE: f64 = 1.024;
 
 /// The course's function on a node of eight cores.

@@ -44,7 +44,6 @@ pub struct Fleet {
 enum Control {
     /// Utilisation features and single steps [Table 4.1].
     Steps,
-    /// Set-points.
     SetPoints(SetPointAgents),
 }
 

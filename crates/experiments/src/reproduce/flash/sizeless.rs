@@ -40,7 +40,6 @@ const METHODS: [(&str, &str, Method); 4] = [
     ("flash", "FLASH, strict", Method::Flash(Protocol::Strict)),
 ];
 
-/// One data set.
 struct DataSet {
     name: &'static str,
     profiles: Vec<Profile>,
