@@ -112,7 +112,7 @@ impl Controllers {
     }
 
     /// The controller of the target with this number. `heuristic` finds policies by name.
-    pub(crate) fn build(
+    pub fn build(
         &self,
         number: usize,
         heuristic: &dyn Fn(&str) -> homeostat_decide::Result<PolicyConfig>,

@@ -4,7 +4,6 @@
 
 mod controllers;
 mod engine;
-mod growth;
 mod outcome;
 mod plant_dynamics;
 mod recorder;
@@ -18,7 +17,6 @@ mod windows_file;
 
 pub use controllers::Controllers;
 pub use engine::{Scenario, Simulation, WindowRecord};
-pub use growth::{Growth, GrowthWindow};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
 pub use plant_dynamics::{PlantCard, PlantDynamics};
 pub use request::{PreparedSimulation, SimulationRequest};

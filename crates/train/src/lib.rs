@@ -15,7 +15,6 @@ pub mod team;
 mod tensorboard;
 mod trainer;
 mod training;
-mod watched_team;
 
 pub use curves::{Curve, draw_curves, read_curves};
 pub use episode_stats::{AgentRound, TimeSplit};
@@ -23,4 +22,3 @@ pub use evaluate::{EpisodeWatch, Evaluation, EvaluationConfig, evaluate, evaluat
 pub use metrics::{ExtraWriters, RoundTiming};
 pub use trainer::Trainer;
 pub use training::{Progress, Service, Silent, Training, TrainingSummary, Watcher};
-pub use watched_team::{TeamSummary, WatchedTeam};

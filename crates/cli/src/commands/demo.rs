@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use homeostat_core::SimDuration;
-use homeostat_experiments::demo::DemoSize;
+use homeostat_experiments::demo::{DemoSize, Growth, GrowthWindow, TeamSummary, WatchedTeam};
 use homeostat_experiments::faas_plan;
 use homeostat_lab::{
     Candidate, Error, FormerPercentage, RunConfig, RunDirectory, load_candidates,
@@ -15,10 +15,8 @@ use homeostat_lab::{
 };
 use homeostat_report::{Additions, Cell, Line, Picture, Table, write_report_with};
 use homeostat_rl::Sampling;
-use homeostat_simulate::{
-    Controllers, FinishedSimulation, Growth, GrowthWindow, Scenario, Simulation,
-};
-use homeostat_train::{ExtraWriters, TeamSummary, Training, WatchedTeam};
+use homeostat_simulate::{Controllers, FinishedSimulation, Scenario, Simulation};
+use homeostat_train::{ExtraWriters, Training};
 use serde_json::{Value, json};
 
 use crate::Ending;

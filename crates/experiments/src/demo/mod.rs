@@ -1,6 +1,13 @@
-//! The platform of `homeostat demo`.
+//! What `homeostat demo` shows: the platform, a team that is watched while it learns, and a platform
+//! that grows.
+
+mod growth;
+mod watched_team;
 
 use homeostat_lab::{Assignment, Environments, Result, RunConfig, Settings, UserLayers};
+
+pub use growth::{Growth, GrowthWindow};
+pub use watched_team::{TeamSummary, WatchedTeam};
 
 /// What the demonstration trains and plays.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,7 @@ use homeostat_core::{SeedTree, SimTime};
 use homeostat_decide::Policy;
 use homeostat_lab::Result;
 use homeostat_sim_faas::{FaasPlan, Tenants, heuristic};
-
-use super::controllers::Controllers;
+use homeostat_simulate::Controllers;
 
 /// What is played.
 #[derive(Debug, Clone)]
