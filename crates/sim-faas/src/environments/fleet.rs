@@ -44,7 +44,7 @@ pub struct Fleet {
 enum Control {
     /// Utilisation features and single steps [Table 4.1].
     Steps,
-    SetPoints(SetPointAgents),
+    SetPoints(Box<SetPointAgents>),
 }
 
 /// The agents alive that choose set-points, encoded as where their policies serve.
@@ -113,7 +113,7 @@ impl Fleet {
     }
 
     fn of_set_points(spec: EnvSpec, plan: FaasPlan) -> Self {
-        let control = Control::SetPoints(SetPointAgents::new(&plan, &spec));
+        let control = Control::SetPoints(Box::new(SetPointAgents::new(&plan, &spec)));
         Self::new(plan, spec, control)
     }
 
