@@ -21,7 +21,7 @@ pub struct PlantCard {
 }
 
 /// The dynamics of an environment around a plant's only target. Actions pass through
-/// [`decide`], as those of every autoscaler do.
+/// [`decide()`](homeostat_decide::decide()), as those of every autoscaler do.
 pub struct PlantDynamics<P> {
     card: PlantCard,
     make: Box<dyn Fn(Stream) -> P + Send>,
