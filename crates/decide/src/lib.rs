@@ -38,6 +38,7 @@ mod reason;
 mod replica_key;
 mod reward;
 mod scaling_action;
+mod sending_rate;
 mod set_points;
 mod simulated_plant;
 mod snapshot_records;
@@ -82,6 +83,7 @@ pub use ratios::Ratios;
 pub use reason::Reason;
 pub use reward::RewardPreset;
 pub use scaling_action::ScalingAction;
+pub use sending_rate::{BitsPerSecond, PathObservation, RateProposal, RateReason, SendingRate};
 pub use set_points::{ServiceTime, SetPoint, SetPoints};
 pub use simulated_plant::{
     PlantSimulator, PlantSource, ScaledBy, SimulatedPlant, TargetTotals, TargetWindow,
