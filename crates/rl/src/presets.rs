@@ -31,6 +31,12 @@ pub fn all() -> Vec<Preset> {
     let preset = |name, config, task, source| Preset { name, source, task, config };
     vec![
         preset(
+            "aurora",
+            AlgorithmConfig::Ppo(aurora()),
+            None,
+            "Aurora, table A.7 of the dissertation; hidden layers of its publication",
+        ),
+        preset(
             "aware",
             AlgorithmConfig::Ddpg(aware()),
             None,
@@ -158,6 +164,27 @@ pub fn firm() -> DdpgConfig {
         exploration_decay: 1e-6,
         exploration_end: 0.0,
         reward_scale: 1.0,
+    }
+}
+
+/// Table A.7. One environment, as the table's 2048 steps come from one; ten epochs are the default of the
+/// library that it was made with.
+pub fn aurora() -> PpoConfig {
+    PpoConfig {
+        num_envs: 1,
+        steps_per_update: 2048,
+        epochs: 10,
+        minibatch: 64,
+        hidden: vec![32, 16],
+        activation: Activation::Tanh,
+        actor_learning_rate: 3e-4,
+        critic_learning_rate: 3e-4,
+        gamma: 0.99,
+        gae_lambda: 0.95,
+        clip: 0.2,
+        entropy_coefficient: 0.005,
+        value_coefficient: 0.5,
+        ..PpoConfig::default()
     }
 }
 
