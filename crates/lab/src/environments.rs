@@ -43,6 +43,7 @@ impl Environments {
             .with_plants(&homeostat_sim_faas::SIMULATOR)
             .with_plants(&homeostat_sim_deploy::SIMULATOR)
             .with(&homeostat_sim_mesh::SIMULATOR)
+            .with(&homeostat_sim_link::SIMULATOR)
     }
 
     /// The same with another simulator. It takes the place of one with the same prefix.

@@ -22,6 +22,8 @@ use homeostat_simulate::{TraceFiles, TraceScenario};
 use homeostat_train::Trainer;
 use serde::Serialize;
 
+use super::link::LinkSpeeds;
+
 /// What to time.
 #[derive(Debug, Clone)]
 pub struct SimBench {
@@ -50,6 +52,8 @@ pub struct SimReport {
     pub mesh_calls_per_s: MeshSpeeds,
     /// Scheduled iterations per second of wall-clock time in the simulator of model serving.
     pub gpu_iterations_per_s: GpuSpeeds,
+    /// Packets per second of wall-clock time in the simulator of network paths.
+    pub link_packets_per_s: LinkSpeeds,
 }
 
 /// Calls of services, each with its request, its work and its answer.
@@ -190,8 +194,11 @@ impl SimBench {
             alone: best_of(3, || gpu_iterations(1, 1, 1, self.seconds))?,
             shared: best_of(3, || gpu_iterations(16, 8, 2, self.seconds))?,
         };
+        progress("packets on a path");
+        let link_packets_per_s = LinkSpeeds::measure(self.seconds)?;
         progress("300 episodes of S-RL");
         Ok(SimReport {
+            link_packets_per_s,
             deploy_requests_per_s,
             mesh_calls_per_s,
             gpu_iterations_per_s,
@@ -472,6 +479,9 @@ impl SimReport {
             ("mesh_calls_per_s.slowest_with_spans", self.mesh_calls_per_s.slowest_with_spans),
             ("gpu_iterations_per_s.alone", self.gpu_iterations_per_s.alone),
             ("gpu_iterations_per_s.shared", self.gpu_iterations_per_s.shared),
+            ("link_packets_per_s.rate", self.link_packets_per_s.rate),
+            ("link_packets_per_s.cubic", self.link_packets_per_s.cubic),
+            ("link_packets_per_s.shared", self.link_packets_per_s.shared),
         ]
     }
 }
