@@ -192,8 +192,25 @@ pub enum ClockReason {
     Idle,
     /// The policy always proposes this clock.
     Constant,
+    /// Latencies are unknown, so that only the highest clock is safe.
+    LatencyUnknown,
     /// Something that applies in every domain.
     Guard(GuardReason),
+}
+
+impl ClockReason {
+    /// Its kind in a few words without numbers, as metrics count reasons.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::LittleSlack { .. } => "little_slack",
+            Self::Headroom { .. } => "headroom",
+            Self::Balanced => "balanced",
+            Self::Idle => "idle",
+            Self::Constant => "constant",
+            Self::LatencyUnknown => "latency_unknown",
+            Self::Guard(reason) => reason.kind(),
+        }
+    }
 }
 
 impl From<GuardReason> for ClockReason {
@@ -221,6 +238,7 @@ impl fmt::Display for ClockReason {
             Self::Balanced => write!(f, "no room for a lower clock"),
             Self::Idle => write!(f, "no requests"),
             Self::Constant => write!(f, "constant clock"),
+            Self::LatencyUnknown => write!(f, "latencies are unknown: the highest clock"),
             Self::Guard(reason) => reason.fmt(f),
         }
     }

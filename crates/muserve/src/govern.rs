@@ -2,7 +2,8 @@
 
 use homeostat_core::{Persist, Snapshot};
 use homeostat_decide::{
-    ClockProposal, ClockReason, GpuClock, GpuObservation, Megahertz, ModelLatency, Policy, Propose,
+    ClockProposal, ClockReason, GpuClock, GpuObservation, Megahertz, MetricsStatus, ModelLatency,
+    Policy, Propose,
 };
 
 use crate::{Error, Result};
@@ -120,6 +121,42 @@ impl Persist for Miad {
     }
 }
 
+/// A governor that proposes the highest clock while latencies are unknown. The guard against stale
+/// metrics asks it only after it has held the clock for a while.
+#[derive(Debug, Clone)]
+pub struct HighestWithoutLatency<P> {
+    /// Decides while latencies are known.
+    pub governor: P,
+    /// The highest clock.
+    pub highest: Megahertz,
+}
+
+impl<P: Policy<GpuClock>> Policy<GpuClock> for HighestWithoutLatency<P> {
+    fn name(&self) -> &str {
+        self.governor.name()
+    }
+
+    fn propose(&mut self, obs: &GpuObservation) -> ClockProposal {
+        match obs.metrics {
+            MetricsStatus::Complete => self.governor.propose(obs),
+            MetricsStatus::UtilizationOnly | MetricsStatus::Missing => ClockProposal {
+                mhz: f64::from(self.highest.0),
+                reasons: vec![ClockReason::LatencyUnknown],
+            },
+        }
+    }
+}
+
+impl<P: Persist> Persist for HighestWithoutLatency<P> {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.governor.save(name, out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        self.governor.load(name, from)
+    }
+}
+
 /// A clock that never changes.
 #[derive(Debug, Clone, Copy)]
 pub struct ConstantClock(pub Megahertz);
@@ -145,7 +182,7 @@ impl Persist for ConstantClock {
 #[cfg(test)]
 mod tests {
     use homeostat_core::{Bounds, SimDuration, SimTime};
-    use homeostat_decide::{ClockBounds, Guards, GuardsConfig, MetricsStatus, decide};
+    use homeostat_decide::{ClockBounds, Guards, GuardsConfig, decide};
 
     use super::*;
 
@@ -199,6 +236,32 @@ mod tests {
             decision.to_string(),
             "t+0ns: 900 MHz -> 1380 MHz: m0 is 20 % beyond its SLO; clamped to at most an SM clock of 1380 MHz"
         );
+    }
+
+    #[test]
+    fn lost_latencies_hold_the_clock_and_then_raise_it_to_the_highest() {
+        let range = Bounds::try_new(Megahertz(200), Megahertz(1380)).unwrap();
+        let mut guards = Guards::try_new(GuardsConfig::<GpuClock> {
+            stale_metrics_hold: SimDuration::from_secs(5),
+            ..GuardsConfig::bounds_only(ClockBounds { range, step: 15 })
+        })
+        .unwrap();
+        let governor = MiadConfig::default().build().unwrap();
+        let mut governor = HighestWithoutLatency { governor, highest: range.high() };
+        let mut at = |seconds, metrics| {
+            let now = SimTime::ZERO + SimDuration::from_secs(seconds);
+            let obs = GpuObservation { now, metrics, ..observation(900, &[Some(500)]) };
+            let decision = decide(&mut governor, &mut guards, &obs);
+            let kinds: Vec<&str> = decision.reasons().iter().map(ClockReason::kind).collect();
+            (decision.applied().0, kinds)
+        };
+        assert_eq!(at(0, MetricsStatus::Complete), (840, vec!["headroom"]));
+        assert_eq!(at(1, MetricsStatus::UtilizationOnly), (900, vec!["metrics_stale"]));
+        assert_eq!(
+            at(6, MetricsStatus::UtilizationOnly),
+            (1380, vec!["latency_unknown", "scale_down_uncertain"])
+        );
+        assert_eq!(at(7, MetricsStatus::Complete), (840, vec!["headroom"]));
     }
 
     #[test]

@@ -87,6 +87,32 @@ pub enum GuardReason {
     Paused(Pause),
 }
 
+impl GuardReason {
+    /// Its kind without numbers, as metrics count reasons.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unexplained => "unexplained",
+            Self::Refused { .. } => "refused",
+            Self::MetricsStale { .. } => "metrics_stale",
+            Self::MetricsMissing => "metrics_missing",
+            Self::ScaleDownUncertain => "scale_down_uncertain",
+            Self::AtMost(_) => "at_most",
+            Self::AtLeast(_) => "at_least",
+            Self::StepUpLimited { .. } => "step_up_limited",
+            Self::StepDownLimited { .. } => "step_down_limited",
+            Self::CoolDown { .. } => "cool_down",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::HeldWhileViolated => "held_while_violated",
+            Self::RolledBack { .. } => "rolled_back",
+            Self::HeldAfterRollback { .. } => "held_after_rollback",
+            Self::CanaryFirst { .. } => "canary_first",
+            Self::CanaryWatched { .. } => "canary_watched",
+            Self::CanaryFailed => "canary_failed",
+            Self::Paused(_) => "paused",
+        }
+    }
+}
+
 impl fmt::Display for GuardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,7 +154,7 @@ impl fmt::Display for GuardReason {
             Self::CanaryFailed => {
                 write!(f, "canary: the SLO is violated, so the step stops here")
             }
-            Self::Paused(pause) => write!(f, "paused by annotation: {pause}"),
+            Self::Paused(pause) => write!(f, "paused: {pause}"),
         }
     }
 }

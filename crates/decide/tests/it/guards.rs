@@ -231,7 +231,7 @@ fn each_pause_stops_its_own_direction_even_outside_the_bounds() {
         let config = GuardsConfig { pause: Some(pause), ..GuardsConfig::bounds_only(bounds()) };
         let decision = step(&mut config.build().unwrap(), 0, from, to);
         assert_eq!(*decision.applied(), expect, "{decision}");
-        assert_eq!(*words(&decision).last().unwrap(), format!("paused by annotation: {pause}"));
+        assert_eq!(*words(&decision).last().unwrap(), format!("paused: {pause}"));
     };
     check(Pause::All, from);
     check(Pause::In, allocation(40, 750, 512));
