@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 34] = [
+const LAYERS: [(&str, u8); 35] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -42,6 +42,7 @@ const LAYERS: [(&str, u8); 34] = [
     ("homeostat-experiments", 7),
     ("homeostat-cli", 8),
     ("homeostat-gateway", 8),
+    ("homeostat-governor", 8),
     ("homeostat-operator", 8),
     ("homeostat-py", 8),
 ];
@@ -225,6 +226,22 @@ fn the_updater_alone_changes_a_workload() {
     }
     callers.sort();
     assert_eq!(callers, ["controllers/updater/update.rs", "update/apply.rs"]);
+}
+
+/// One place changes the clock of a GPU, and what it takes is a `Decision`.
+#[test]
+fn the_clock_of_a_gpu_is_set_by_a_decision_alone() {
+    let directory = root().join("crates/governor/src");
+    let mut setters = Vec::new();
+    for file in files_below(&directory).iter().filter(|file| file.ends_with(".rs")) {
+        let text = std::fs::read_to_string(directory.join(file)).unwrap();
+        setters.extend(text.matches(".set_gpu_locked_clocks(").map(|_| file.clone()));
+    }
+    assert_eq!(setters, ["nvml.rs"]);
+    let text = std::fs::read_to_string(directory.join("nvml.rs")).unwrap();
+    let before = text.split(".set_gpu_locked_clocks(").next().unwrap_or_default();
+    let function = before.rsplit("fn ").next().unwrap_or_default();
+    assert!(function.starts_with("apply(&mut self, decision: &Decision<GpuClock>)"), "{function}");
 }
 
 /// A simulator of one's own takes little: the example, with its training and its comparison.
