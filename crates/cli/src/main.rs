@@ -91,6 +91,8 @@ enum Command {
     Trajectories(operator::HandedOn),
     /// Answer short requests first, in front of OpenAI-compatible servers of language models.
     Gateway(operator::HandedOn),
+    /// Lower the clocks of GPUs that serve models as far as their SLOs allow.
+    Governor(operator::HandedOn),
     /// Learn a policy from recorded decisions, and write it if off-policy evaluation admits it.
     Learn(operator::HandedOn),
     /// Estimate from recorded decisions what a policy is worth, with confidence intervals.
@@ -162,6 +164,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Recommend(handed_on) => operator::run(&["recommend"], &handed_on),
         Command::Trajectories(handed_on) => operator::run_trajectories(&[], &handed_on),
         Command::Gateway(handed_on) => operator::run_gateway(&[], &handed_on),
+        Command::Governor(handed_on) => operator::run_governor(&handed_on),
         Command::Learn(handed_on) => operator::run_learn("learn", &handed_on),
         Command::EvaluateOffline(handed_on) => operator::run_learn("evaluate-offline", &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),

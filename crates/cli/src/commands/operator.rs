@@ -1,5 +1,5 @@
 //! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`,
-//! `bench trajectories`, `gateway`, `learn` and `evaluate-offline`: handed on to programs of their own, so
+//! `bench trajectories`, `gateway`, `governor`, `learn` and `evaluate-offline`: handed on to programs of their own, so
 //! that simulating needs no Kubernetes client, no SQLite and no HTTP server.
 
 use std::ffi::OsString;
@@ -15,6 +15,7 @@ const PROGRAM: &str = "homeostat-operator";
 const BENCH: &str = "operator-bench";
 const TRAJECTORIES: &str = "homeostat-trajectories";
 const GATEWAY: &str = "homeostat-gateway";
+const GOVERNOR: &str = "homeostat-governor";
 const LEARN: &str = "homeostat-learn";
 
 /// Arguments of a command of another program; it explains them itself.
@@ -59,6 +60,11 @@ pub(crate) fn run_trajectories(words: &[&str], handed_on: &HandedOn) -> anyhow::
 /// Runs the program of the gateway with these words before the arguments.
 pub(crate) fn run_gateway(words: &[&str], handed_on: &HandedOn) -> anyhow::Result<Ending> {
     become_program(GATEWAY, GATEWAY, words, handed_on)
+}
+
+/// Runs the program that governs GPU clocks.
+pub(crate) fn run_governor(handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(GOVERNOR, GOVERNOR, &[], handed_on)
 }
 
 /// Runs the program that learns from recorded decisions, with this command.

@@ -66,12 +66,13 @@ fn every_command_in_the_documents_exists() {
             if verbs.is_empty() {
                 continue;
             }
-            const GROUPS: [&str; 10] = [
+            const GROUPS: [&str; 11] = [
                 "bench",
                 "calibrate",
                 "config",
                 "env",
                 "gateway",
+                "governor",
                 "operator",
                 "sim",
                 "spans",
@@ -87,6 +88,7 @@ fn every_command_in_the_documents_exists() {
             let help = place.call(&format!("{command} --help"));
             let is_absent = [
                 "homeostat-gateway",
+                "homeostat-governor",
                 "homeostat-learn",
                 "homeostat-operator",
                 "homeostat-trajectories",
