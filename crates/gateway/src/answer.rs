@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::admission::Admitted;
@@ -19,6 +19,7 @@ use crate::proxy::json_response;
 use crate::request::Endpoint;
 use crate::scheduler::Slot;
 use crate::sse::{AnswerEvents, Chunk, Usage};
+use crate::upstream::UpstreamBody;
 
 /// The body of a response to a client.
 pub enum Body {
@@ -129,7 +130,7 @@ pub(crate) fn whole(body: Bytes, mut in_flight: InFlight) -> Response<Body> {
 
 /// A stream of which the first event has come.
 pub struct AnswerStream {
-    incoming: Incoming,
+    incoming: UpstreamBody,
     events: AnswerEvents,
     in_flight: InFlight,
     between_tokens: Duration,
@@ -154,7 +155,7 @@ pub(crate) struct StreamLimits {
 
 /// Waits for the first event: until then the request can be sent elsewhere.
 pub(crate) async fn stream(
-    mut incoming: Incoming,
+    mut incoming: UpstreamBody,
     in_flight: InFlight,
     keeps_usage: bool,
     limits: StreamLimits,
@@ -169,7 +170,7 @@ pub(crate) async fn stream(
                 }
                 _ => continue,
             },
-            Some(Err(error)) => format!("broke off: {}", crate::upstream::causes(&error)),
+            Some(Err(error)) => error.to_string(),
             None => "ended its stream before the first event".to_owned(),
         };
         return Err(Streamed { reason, in_flight });
@@ -230,8 +231,7 @@ impl AnswerStream {
                     }
                 }
                 Some(Err(error)) => {
-                    let reason = format!("broke off: {}", crate::upstream::causes(&error));
-                    return self.end(Some(reason));
+                    return self.end(Some(error.to_string()));
                 }
                 None => return self.end(None),
             }

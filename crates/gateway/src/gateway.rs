@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::prediction::Lengths;
 use crate::scheduler::Scheduler;
 use crate::settings::Settings;
-use crate::upstream::{BadAuthority, Upstream};
+use crate::upstream::{BadUpstream, Upstream};
 
 const NOT_POISONED: &str = "no code panics while it holds this lock";
 
@@ -35,7 +35,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Nothing has come yet.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, BadAuthority> {
+    pub fn new(settings: Settings) -> Result<Arc<Self>, BadUpstream> {
         let gateway = Arc::new(Self {
             scheduler: Scheduler::new(settings.order, settings.max_waiting),
             lengths: Lengths::new(settings.prediction),
@@ -51,7 +51,7 @@ impl Gateway {
     }
 
     /// Takes over new settings; after an error the old ones stay.
-    pub fn configure(&self, settings: Settings) -> Result<(), BadAuthority> {
+    pub fn configure(&self, settings: Settings) -> Result<(), BadUpstream> {
         let before = self.scheduler.upstreams();
         let connect = settings.timeouts.connect;
         let is_same_connect = self.settings().timeouts.connect == connect;

@@ -169,21 +169,27 @@ fn as_settings(arguments: &RunArguments) -> String {
     arguments.upstream.iter().enumerate().map(one).collect()
 }
 
-/// A client and an upstream take one file each.
+/// A client and an upstream take one file each. Takes as many as the system allows, and says so when that
+/// is too few.
 fn allow_many_connections(connections: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    let wanted = 2 * connections as u64 + 64;
-    let highest = limit.maximum.unwrap_or(u64::MAX);
-    limit.current = Some(wanted.min(highest).max(limit.current.unwrap_or(0)));
-    // What the limit is then shows when it is reached.
+    limit.current = limit.maximum;
+    // What the limit is then shows below.
     let _ = setrlimit(Resource::Nofile, limit);
-    if highest < wanted {
+    let Some(files) = getrlimit(Resource::Nofile).current else { return };
+    let room = files.saturating_sub(RESERVED_FILES) / 2;
+    if room < connections as u64 {
         tracing::warn!(
-            "{highest} files may be open: {connections} connections need {wanted} (ulimit -n)"
+            "{files} files may be open, enough for {room} streams at once, not for \
+             listen.max_connections = {connections}: raise the hard limit (ulimit -Hn, LimitNOFILE=) to {}",
+            2 * connections as u64 + RESERVED_FILES
         );
     }
 }
+
+/// Files for everything but requests.
+const RESERVED_FILES: u64 = 64;
 
 /// Ends at the first signal; the second one ends the process.
 async fn stop_signal() {

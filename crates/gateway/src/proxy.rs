@@ -18,7 +18,7 @@ use crate::metrics::{Answered, ModelLabel, UpstreamLabel};
 use crate::request::{ApiRequest, Changes, Endpoint};
 use crate::scheduler::{Refused, Wanted};
 use crate::settings::Settings;
-use crate::upstream::{Upstream, causes};
+use crate::upstream::{Upstream, UpstreamBody, causes};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
@@ -337,13 +337,7 @@ impl Way<'_> {
         let response = match timeout_at(deadline, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                let what = if error.is_connect() { "is not reachable" } else { "broke off" };
-                return Err(self.failed(
-                    &upstream,
-                    in_flight,
-                    format!("{what}: {}", causes(&error)),
-                    true,
-                ));
+                return Err(self.failed(&upstream, in_flight, error.to_string(), true));
             }
             Err(_) => return Err((self.timed_out(&upstream), in_flight.admitted)),
         };
@@ -380,10 +374,7 @@ impl Way<'_> {
                 let reason = format!("sent more than {limit} bytes, the limit here");
                 Err(self.failed(&upstream, in_flight, reason, false))
             }
-            Ok(Err(error)) => {
-                let reason = format!("broke off: {}", causes(&*error));
-                Err(self.failed(&upstream, in_flight, reason, true))
-            }
+            Ok(Err(error)) => Err(self.failed(&upstream, in_flight, error.to_string(), true)),
             Err(_) => Err((self.timed_out(&upstream), in_flight.admitted)),
         }
     }
@@ -423,7 +414,7 @@ impl Way<'_> {
         &self,
         upstream: &Upstream,
         in_flight: InFlight,
-        response: Response<Incoming>,
+        response: Response<UpstreamBody>,
     ) -> (Attempt, Admitted) {
         let status = response.status();
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();

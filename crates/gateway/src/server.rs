@@ -25,11 +25,13 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::gateway::Gateway;
 use crate::settings::{Listen, Settings};
-use crate::stalled::WriteTimeout;
+use crate::stalled::{SharedStream, WriteTimeout};
 use crate::{health, proxy, upstream};
 
 /// How often files are looked at for changes.
 const WATCH: Duration = Duration::from_secs(1);
+/// Request line and headers are no longer than this.
+const MAX_HEAD: usize = 64 * 1024;
 
 /// A gateway that listens.
 pub struct Server {
@@ -220,16 +222,21 @@ impl Connection {
         let timeouts = gateway.settings().timeouts;
         // Fails only for a connection that is gone.
         let _ = stream.set_nodelay(true);
-        let stream = WriteTimeout::new(stream, timeouts.client);
+        let shared = SharedStream::new(stream);
+        let stream = WriteTimeout::new(shared.clone(), timeouts.client);
         gateway.metrics.connections.inc();
         match tls {
-            None => serve_http(stream, gateway.clone(), is_stopping).await,
+            None => serve_http(stream, &shared, &gateway, is_stopping).await,
+            // Large, and for some only.
             Some(acceptor) => {
-                let handshake = tokio::time::timeout(timeouts.request, acceptor.accept(stream));
-                // A handshake that fails is the client's problem.
-                if let Ok(Ok(stream)) = handshake.await {
-                    serve_http(stream, gateway.clone(), is_stopping).await;
-                }
+                Box::pin(async {
+                    let handshake = tokio::time::timeout(timeouts.request, acceptor.accept(stream));
+                    // A handshake that fails is the client's problem.
+                    if let Ok(Ok(stream)) = handshake.await {
+                        serve_http(stream, &shared, &gateway, is_stopping).await;
+                    }
+                })
+                .await;
             }
         }
         gateway.metrics.connections.dec();
@@ -237,16 +244,31 @@ impl Connection {
     }
 }
 
-async fn serve_http<S>(stream: S, gateway: Arc<Gateway>, is_stopping: watch::Receiver<bool>)
-where
+async fn serve_http<S>(
+    stream: S,
+    shared: &SharedStream,
+    gateway: &Arc<Gateway>,
+    is_stopping: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limit = gateway.settings().timeouts.request;
-    let answer = move |request| {
+    let answer = |request| {
         let gateway = gateway.clone();
-        async move { Ok::<_, Infallible>(proxy::handle(gateway, request).await) }
+        // In a box: the connection keeps the place of what answers, also while a stream goes on.
+        Box::pin(async move { Ok::<_, Infallible>(proxy::handle(gateway, request).await) })
     };
-    serve_requests(stream, answer, limit, is_stopping).await;
+    let serving = serve_requests(stream, answer, limit, is_stopping);
+    #[cfg(target_os = "linux")]
+    tokio::select! {
+        // First what it has sent, then whether it has left.
+        biased;
+        () = serving => {}
+        // Whatever is on its way is cancelled, as far as the upstream.
+        () = shared.closed() => {}
+    }
+    #[cfg(not(target_os = "linux"))]
+    serving.await;
 }
 
 async fn serve_requests<S, F, Fut, B>(
@@ -263,6 +285,9 @@ async fn serve_requests<S, F, Fut, B>(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
+        .max_header_size(MAX_HEAD)
+        // hyper would keep a buffer of 8 kB to notice that a client leaves; `closed` needs none.
+        .half_close(cfg!(target_os = "linux"))
         .serve_connection(TokioIo::new(stream), service_fn(answer));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

@@ -5,6 +5,8 @@
 
 mod faults;
 mod limits;
+mod memory;
+mod process;
 mod program;
 mod queue;
 mod real_server;

@@ -1,74 +1,17 @@
 //! The program: its commands, new settings while it runs, TLS, and its end.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::process::{LISTEN, Process, program};
 use crate::setup::Scripted;
-
-fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_homeostat-gateway"))
-}
 
 fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = program().args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
-
-/// A gateway in a process of its own, which ends with the test.
-struct Process {
-    child: Child,
-    address: String,
-}
-
-impl Process {
-    fn start(settings: &Path) -> Self {
-        let mut child = program()
-            .args(["run", "--settings"])
-            .arg(settings)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
-        Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), child }
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        let _ = stream.read_to_string(&mut text);
-        text
-    }
-
-    fn until(&self, path: &str, expected: &str) {
-        let end = Instant::now() + Duration::from_secs(15);
-        while !self.get(path).contains(expected) {
-            assert!(Instant::now() < end, "{path} has no {expected}: {}", self.get(path));
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const LISTEN: &str = "[listen]\naddress = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
 
 #[test]
 fn help_says_when_ordering_cannot_help_and_the_default_settings_are_checked() {
@@ -101,6 +44,38 @@ fn a_key_is_printed_once_with_the_hash_that_admits_it() {
     let table: toml::Table = text.split_once("Settings:\n").unwrap().1.parse().unwrap();
     assert_eq!(table["keys"][0]["sha256"].as_str(), Some(hash.as_str()));
     assert_eq!(table["keys"][0]["name"].as_str(), Some("team \"a\""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_takes_all_files_that_it_may_and_says_when_they_are_too_few() {
+    let upstream = Scripted::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let listen = format!("{LISTEN}max_connections = 10000\n");
+    std::fs::write(&file, format!("{listen}{}", upstream.settings("a", 2))).unwrap();
+    let told = |files: u64| {
+        let limits =
+            format!("ulimit -Sn 100; ulimit -Hn {files}; exec \"$0\" run --settings \"$1\"");
+        let mut child = std::process::Command::new("bash")
+            .args(["-c", &limits, env!("CARGO_BIN_EXE_homeostat-gateway")])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id()));
+        child.kill().unwrap();
+        let told = child.wait_with_output().unwrap().stderr;
+        (String::from_utf8(told).unwrap(), limits.unwrap_or_default())
+    };
+    let (warning, limits) = told(900);
+    assert!(warning.contains("900 files may be open"), "{warning}");
+    assert!(warning.contains("418 streams"), "{warning}");
+    if let Some(line) = limits.lines().find(|line| line.starts_with("Max open files")) {
+        assert!(!line.contains(" 100 "), "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -214,8 +214,13 @@ impl Scripted {
 
     /// Waits until the gateway has closed its connections.
     pub(crate) async fn until_closed(&self) {
+        self.until_closed_to(0).await;
+    }
+
+    /// Waits until the gateway has no more than so many connections open.
+    pub(crate) async fn until_closed_to(&self, most: usize) {
         for _ in 0..1000 {
-            if self.open.load(Ordering::SeqCst) == 0 {
+            if self.open.load(Ordering::SeqCst) <= most {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

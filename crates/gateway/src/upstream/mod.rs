@@ -1,72 +1,53 @@
-//! A server behind the gateway: its connections, and the requests to it.
+//! A server behind the gateway, and the requests to it.
+
+mod client;
+mod connection;
+mod framing;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{HeaderMap, HeaderValue, Method, Response, Uri, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Bytes;
 use serde::Deserialize;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+pub(crate) use self::client::{HttpClient, UpstreamBody};
+pub(crate) use self::connection::Failure;
 use crate::settings;
 
 /// The list of models of a server is no longer than this.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
-/// Idle connections are closed before most servers close them: one that closes just then would fail
-/// a request.
-const KEEP_IDLE: Duration = Duration::from_secs(4);
 
 /// A server and its connections.
 #[derive(Debug)]
 pub struct Upstream {
     /// How it is reached.
     pub settings: settings::Upstream,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient,
     authorization: Option<HeaderValue>,
     failures: AtomicU32,
 }
 
-/// Why the authority of an upstream cannot be used.
+/// Why an upstream cannot be used with its settings.
 #[derive(Debug, thiserror::Error)]
-#[error("read the certificates of upstream {upstream} from {path}: {reason}")]
-pub struct BadAuthority {
+#[error("use the upstream {upstream}: {reason}")]
+pub struct BadUpstream {
     upstream: String,
-    path: String,
     reason: String,
 }
 
 impl Upstream {
     /// Connects at the first request.
-    pub fn new(settings: settings::Upstream, connect: Duration) -> Result<Self, BadAuthority> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(connect));
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the provider knows the default versions")
-            .with_root_certificates(authorities(&settings)?)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(KEEP_IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
+    pub fn new(settings: settings::Upstream, connect: Duration) -> Result<Self, BadUpstream> {
+        let client = authorities(&settings.url, settings.ca_file.as_deref())
+            .and_then(|roots| HttpClient::new(&settings.url, roots, connect))
+            .map_err(|reason| BadUpstream { upstream: settings.name.clone(), reason })?;
         let authorization = settings.api_key.as_ref().map(|key| {
             let text = format!("Bearer {key}");
             let mut value =
@@ -82,30 +63,27 @@ impl Upstream {
         self.settings.name == other.settings.name && self.settings.url == other.settings.url
     }
 
-    /// Sends a request and waits for the head of its answer.
-    pub async fn send(
+    /// Sends a request and waits for the head of its answer. Dropping the answer cancels the request.
+    pub(crate) async fn send(
         &self,
         path: &str,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri(path);
-        *request.headers_mut() = headers;
+    ) -> Result<Response<UpstreamBody>, Failure> {
         let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(header::CONTENT_TYPE, json);
-        self.authorize(&mut request);
-        self.client.request(request).await
+        headers.insert(header::CONTENT_TYPE, json);
+        self.authorize(&mut headers);
+        self.client.request(Method::POST, &self.path(path), &headers, &body).await
     }
 
     /// The models that it serves, or why it is not healthy.
     pub async fn list_models(&self, limit: Duration) -> Result<BTreeSet<String>, String> {
-        let mut request = Request::new(Full::new(Bytes::new()));
-        *request.uri_mut() = self.uri("/models");
-        self.authorize(&mut request);
+        let mut headers = HeaderMap::new();
+        self.authorize(&mut headers);
+        let path = self.path("/models");
         let list = async {
-            let response = self.client.request(request).await.map_err(|error| causes(&error))?;
+            let asked = self.client.request(Method::GET, &path, &headers, &[]).await;
+            let response = asked.map_err(|error| format!("it {error}"))?;
             if !response.status().is_success() {
                 return Err(format!("GET /models answered {}", response.status()));
             }
@@ -130,17 +108,13 @@ impl Upstream {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    fn uri(&self, path: &str) -> Uri {
-        let mut parts = self.settings.url.clone().into_parts();
-        let base = self.settings.url.path().trim_end_matches('/');
-        let path = format!("{base}{path}");
-        parts.path_and_query = Some(path.parse().expect("a path of the API after a valid one"));
-        Uri::from_parts(parts).expect("only the path of a valid URL has changed")
+    fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.settings.url.path().trim_end_matches('/'))
     }
 
-    fn authorize(&self, request: &mut Request<Full<Bytes>>) {
+    fn authorize(&self, headers: &mut HeaderMap) {
         if let Some(value) = &self.authorization {
-            request.headers_mut().insert(header::AUTHORIZATION, value.clone());
+            headers.insert(header::AUTHORIZATION, value.clone());
         }
     }
 }
@@ -156,21 +130,17 @@ struct ModelEntry {
 }
 
 /// The file's, else those of the system; plain HTTP needs none.
-fn authorities(settings: &settings::Upstream) -> Result<RootCertStore, BadAuthority> {
+pub(crate) fn authorities(url: &Uri, file: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    if settings.url.scheme_str() != Some("https") {
+    if url.scheme_str() != Some("https") {
         return Ok(roots);
     }
-    let Some(path) = &settings.ca_file else {
+    let Some(path) = file else {
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
         return Ok(roots);
     };
-    let refused = |reason: String| BadAuthority {
-        upstream: settings.name.clone(),
-        path: path.display().to_string(),
-        reason,
-    };
+    let refused = |reason| format!("read certificates from {}: {reason}", path.display());
     for certificate in certificates(path).map_err(refused)? {
         roots.add(certificate).map_err(|error| refused(error.to_string()))?;
     }
