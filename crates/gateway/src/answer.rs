@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Bytes, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::admission::Admitted;
 use crate::api_error::ApiError;
@@ -18,6 +18,7 @@ use crate::prediction::Expected;
 use crate::proxy::json_response;
 use crate::request::Endpoint;
 use crate::scheduler::Slot;
+use crate::spans::ChildSpan;
 use crate::sse::{AnswerEvents, Chunk, Usage};
 use crate::upstream::UpstreamBody;
 
@@ -75,12 +76,14 @@ pub(crate) struct InFlight {
     /// Gone once the length is known.
     pub(crate) expected: Option<Expected>,
     pub(crate) arrived: Instant,
+    pub(crate) span: ChildSpan,
 }
 
 impl InFlight {
     fn first_token(&self) {
         let seconds = self.arrived.elapsed().as_secs_f64();
         self.gateway.metrics.first_token.get_or_create(&self.label).observe(seconds);
+        self.span.set_both("homeostat.time_to_first_token", seconds);
     }
 
     /// Counts tokens against limits; a cancelled request has used them, too.
@@ -88,6 +91,8 @@ impl InFlight {
         let Usage { prompt_tokens, completion_tokens } = usage;
         let all = prompt_tokens.saturating_add(completion_tokens);
         self.admitted.spend(all);
+        self.span.set_both("gen_ai.usage.input_tokens", prompt_tokens);
+        self.span.set_both("gen_ai.usage.output_tokens", completion_tokens);
         let metrics = &self.gateway.metrics;
         for (kind, tokens) in [("prompt", prompt_tokens), ("completion", completion_tokens)] {
             let label = TokenLabel { model: self.label.model.clone(), kind };
@@ -125,6 +130,7 @@ pub(crate) fn whole(body: Bytes, mut in_flight: InFlight) -> Response<Body> {
         let is_cut = answer.choices.iter().any(cut);
         in_flight.learn(usage.completion_tokens, is_cut);
     }
+    in_flight.span.end();
     json_response(StatusCode::OK, body)
 }
 
@@ -141,7 +147,8 @@ pub struct AnswerStream {
 
 /// A stream that failed before its first event.
 pub(crate) struct Streamed {
-    pub(crate) reason: String,
+    /// None: it was too late.
+    pub(crate) reason: Option<String>,
     pub(crate) in_flight: InFlight,
 }
 
@@ -149,6 +156,8 @@ pub(crate) struct Streamed {
 pub(crate) struct StreamLimits {
     /// Bytes of one event.
     pub(crate) max_event: usize,
+    /// When the first event must be there.
+    pub(crate) first_event: Instant,
     /// Between one event and the next.
     pub(crate) between_tokens: Duration,
 }
@@ -160,10 +169,13 @@ pub(crate) async fn stream(
     keeps_usage: bool,
     limits: StreamLimits,
 ) -> Result<AnswerStream, Streamed> {
-    let StreamLimits { max_event, between_tokens } = limits;
+    let StreamLimits { max_event, first_event, between_tokens } = limits;
     let mut events = AnswerEvents::new(max_event, keeps_usage);
     while !events.has_ready() {
-        let reason = match incoming.frame().await {
+        let Ok(frame) = timeout_at(first_event, incoming.frame()).await else {
+            return Err(Streamed { reason: None, in_flight });
+        };
+        let reason = match frame {
             Some(Ok(frame)) => match frame.into_data().map(|data| events.push(data)) {
                 Ok(Err(_)) => {
                     format!("sent an event of more than {max_event} bytes, the limit here")
@@ -173,7 +185,7 @@ pub(crate) async fn stream(
             Some(Err(error)) => error.to_string(),
             None => "ended its stream before the first event".to_owned(),
         };
-        return Err(Streamed { reason, in_flight });
+        return Err(Streamed { reason: Some(reason), in_flight });
     }
     in_flight.first_token();
     let first_event = Instant::now();
@@ -244,8 +256,10 @@ impl AnswerStream {
         let is_complete = self.events.is_done && !self.events.is_inside_event();
         self.finish();
         if is_complete {
+            self.in_flight.span.end();
             return Poll::Ready(None);
         }
+        self.in_flight.span.fail_both("upstream_failed");
         let reason =
             failure.unwrap_or_else(|| "ended its stream before it was complete".to_owned());
         let upstream = self.in_flight.slot.upstream();
@@ -279,8 +293,11 @@ impl Drop for AnswerStream {
     fn drop(&mut self) {
         if !self.is_ended {
             // Clients close when they have read the last event, before the upstream does.
-            if !self.events.is_done {
+            if self.events.is_done {
+                self.in_flight.span.end();
+            } else {
                 self.in_flight.gateway.metrics.cancelled.inc();
+                self.in_flight.span.fail_both("cancelled");
             }
             self.finish();
         }

@@ -12,6 +12,7 @@ use crate::metrics::Metrics;
 use crate::prediction::Lengths;
 use crate::scheduler::Scheduler;
 use crate::settings::Settings;
+use crate::spans::SpanQueue;
 use crate::upstream::{BadUpstream, Upstream};
 
 const NOT_POISONED: &str = "no code panics while it holds this lock";
@@ -26,6 +27,8 @@ pub struct Gateway {
     pub admission: Admission,
     /// Counters.
     pub metrics: Metrics,
+    /// Spans of finished requests.
+    pub(crate) spans: Arc<SpanQueue>,
     settings: RwLock<Arc<Settings>>,
     start: Instant,
     requests: AtomicU64,
@@ -36,11 +39,14 @@ pub struct Gateway {
 impl Gateway {
     /// Nothing has come yet.
     pub fn new(settings: Settings) -> Result<Arc<Self>, BadUpstream> {
+        let metrics = Metrics::new(unix_seconds());
+        let spans = SpanQueue::new(metrics.spans_sent.clone(), metrics.spans_dropped.clone());
         let gateway = Arc::new(Self {
             scheduler: Scheduler::new(settings.order, settings.max_waiting),
             lengths: Lengths::new(settings.prediction),
             admission: Admission::default(),
-            metrics: Metrics::new(unix_seconds()),
+            metrics,
+            spans: Arc::new(spans),
             settings: RwLock::new(Arc::new(settings.clone())),
             start: Instant::now(),
             requests: AtomicU64::new(0),
@@ -66,6 +72,7 @@ impl Gateway {
         self.scheduler.configure(settings.order, settings.max_waiting, upstreams);
         self.lengths.configure(settings.prediction);
         self.admission.configure(&settings.keys);
+        self.spans.configure(&settings.spans);
         *self.settings.write().expect(NOT_POISONED) = Arc::new(settings);
         Ok(())
     }

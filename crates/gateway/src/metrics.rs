@@ -43,6 +43,11 @@ pub(crate) struct TokenLabel {
     pub(crate) kind: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ReasonLabel {
+    pub(crate) reason: &'static str,
+}
+
 type Histograms = Family<ModelLabel, Histogram, Buckets>;
 
 /// Buckets from `first`, each `factor` times the one before.
@@ -79,6 +84,8 @@ pub struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) reloads: Counter,
     pub(crate) failed_reloads: Counter,
+    pub(crate) spans_sent: Counter,
+    pub(crate) spans_dropped: Family<ReasonLabel, Counter>,
     waiting: Family<ModelLabel, Gauge>,
     in_flight: Family<UpstreamLabel, Gauge>,
     healthy: Family<UpstreamLabel, Gauge>,
@@ -114,6 +121,8 @@ impl Metrics {
             connections: Gauge::default(),
             reloads: Counter::default(),
             failed_reloads: Counter::default(),
+            spans_sent: Counter::default(),
+            spans_dropped: Family::default(),
             waiting: Family::default(),
             in_flight: Family::default(),
             healthy: Family::default(),
@@ -164,6 +173,13 @@ impl Metrics {
         registry.register("settings_reloads", "New settings in use", self.reloads.clone());
         let help = "Changes of the settings file that were refused";
         registry.register("settings_reload_failures", help, self.failed_reloads.clone());
+        registry.register(
+            "spans_sent",
+            "Spans that a collector has taken",
+            self.spans_sent.clone(),
+        );
+        let help = "Spans that no collector has, by reason";
+        registry.register("spans_dropped", help, self.spans_dropped.clone());
         registry.register("waiting_requests", "Requests that wait now", self.waiting.clone());
         registry.register(
             "in_flight_requests",

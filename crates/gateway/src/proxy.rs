@@ -18,12 +18,12 @@ use crate::metrics::{Answered, ModelLabel, UpstreamLabel};
 use crate::request::{ApiRequest, Changes, Endpoint};
 use crate::scheduler::{Refused, Wanted};
 use crate::settings::Settings;
+use crate::spans::request::SpanKind;
+use crate::spans::{ChildSpan, RequestTrace};
 use crate::upstream::{Upstream, UpstreamBody, causes};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
-static TRACE: [HeaderName; 2] =
-    [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
 /// An error that an upstream explains is no longer than this.
 const MAX_ERROR_BYTES: usize = 1024 * 1024;
@@ -37,12 +37,14 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
         Some(path) if path == "/models" || path.starts_with("/models/") => "models",
         _ => "other",
     };
+    let settings = gateway.settings();
+    let trace = begin_trace(&gateway, &settings, &request, endpoint);
     let given = request.headers().get(&REQUEST_ID).filter(|id| id.len() <= 128);
     let id = given.cloned().unwrap_or_else(|| {
         HeaderValue::from_str(&gateway.next_request_id()).expect("hexadecimal digits")
     });
-    let cancelled = CountIfDropped(Some(&gateway));
-    let answer = answer(&gateway, request, &id).await;
+    let cancelled = CountIfDropped(Some((&gateway, trace.clone())));
+    let answer = answer(&gateway, settings, request, &id, &trace).await;
     cancelled.disarm();
     let (mut response, code) = match answer {
         Ok(response) => (response, ""),
@@ -60,12 +62,45 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     };
     let label = Answered { endpoint, status: response.status().as_u16(), code };
     gateway.metrics.requests.get_or_create(&label).inc();
+    trace.set("http.response.status_code", u64::from(label.status));
+    match label.status {
+        ..400 => {}
+        // An error of the client is none of the gateway.
+        400..500 => trace.set("error.type", code),
+        _ => trace.fail(code),
+    }
     response.headers_mut().insert(REQUEST_ID.clone(), id);
     response
 }
 
+fn begin_trace(
+    gateway: &Gateway,
+    settings: &Settings,
+    request: &Request<Incoming>,
+    endpoint: &str,
+) -> RequestTrace {
+    let (path, method) = (request.uri().path(), request.method());
+    // Names are few, whatever clients ask for.
+    let method = match method {
+        &Method::GET | &Method::POST => method.as_str(),
+        _ => "HTTP",
+    };
+    let route = match endpoint {
+        "models" => "/v1/models",
+        "other" => "",
+        _ => path,
+    };
+    let begin = || format!("{method} {route}").trim_end().to_owned();
+    let trace = RequestTrace::begin(&gateway.spans, &settings.spans, request.headers(), begin);
+    trace.set("http.request.method", method);
+    if !route.is_empty() {
+        trace.set("http.route", route);
+    }
+    trace
+}
+
 /// A future that is dropped belongs to a client that has gone.
-struct CountIfDropped<'a>(Option<&'a Gateway>);
+struct CountIfDropped<'a>(Option<(&'a Gateway, RequestTrace)>);
 
 impl CountIfDropped<'_> {
     fn disarm(mut self) {
@@ -75,8 +110,9 @@ impl CountIfDropped<'_> {
 
 impl Drop for CountIfDropped<'_> {
     fn drop(&mut self) {
-        if let Some(gateway) = self.0 {
+        if let Some((gateway, trace)) = &self.0 {
             gateway.metrics.cancelled.inc();
+            trace.fail("cancelled");
         }
     }
 }
@@ -97,8 +133,10 @@ impl From<ApiError> for Failed {
 
 async fn answer(
     gateway: &Arc<Gateway>,
+    settings: Arc<Settings>,
     request: Request<Incoming>,
     id: &HeaderValue,
+    trace: &RequestTrace,
 ) -> Result<Response<Body>, Failed> {
     let path = request.uri().path().to_owned();
     let endpoint = match (request.method(), path.as_str()) {
@@ -120,12 +158,19 @@ async fn answer(
             return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_url", message).into());
         }
     };
-    let settings = gateway.settings();
     let now = gateway.now();
     let admitted = gateway.admission.admit(authorization(request.headers()), now)?;
     let (head, body) = request.into_parts();
     let body = read_body(body, &head.headers, &settings).await?;
     let api_request = ApiRequest::parse(endpoint, body)?;
+    trace.set("gen_ai.operation.name", endpoint.operation());
+    trace.set("gen_ai.request.model", api_request.model.as_str());
+    if let Some(limit) = api_request.max_tokens {
+        trace.set("gen_ai.request.max_tokens", limit as u64);
+    }
+    if !admitted.key_name().is_empty() {
+        trace.set("homeostat.key", admitted.key_name());
+    }
     if !admitted.may_use(&api_request.model) {
         let message = format!("the key {} may not use this model", admitted.key_name());
         let error = ApiError::new(StatusCode::FORBIDDEN, "model_not_allowed", message);
@@ -133,11 +178,7 @@ async fn answer(
     }
     let mut headers = HeaderMap::new();
     headers.insert(REQUEST_ID.clone(), id.clone());
-    for name in &TRACE {
-        if let Some(value) = head.headers.get(name) {
-            headers.insert(name.clone(), value.clone());
-        }
-    }
+    trace.pass_on(&head.headers, &mut headers);
     let session = head.headers.get(&SESSION_ID).map(HeaderValue::as_bytes);
     let session = session.or(api_request.session.as_ref().map(String::as_bytes)).map(|session| {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -145,8 +186,15 @@ async fn answer(
         hasher.finish()
     });
     let arrived = Instant::now();
-    let way =
-        Way { gateway, settings: &settings, request: &api_request, headers, session, arrived };
+    let way = Way {
+        gateway,
+        settings: &settings,
+        request: &api_request,
+        headers,
+        session,
+        arrived,
+        trace,
+    };
     way.through(now.monotonic, admitted).await
 }
 
@@ -215,6 +263,7 @@ struct Way<'a> {
     headers: HeaderMap,
     session: Option<u64>,
     arrived: Instant,
+    trace: &'a RequestTrace,
 }
 
 /// An attempt that failed.
@@ -256,14 +305,23 @@ impl Way<'_> {
                 session: self.session,
                 tried: &tried,
             };
+            self.trace.set("homeostat.predicted_output_tokens", expected.tokens);
+            let queue_span = self.trace.child(SpanKind::Internal, || "queue".to_owned());
+            queue_span.set("gen_ai.request.model", model);
             let before = Instant::now();
-            let in_queue = scheduler.enqueue(&wanted).map_err(|why| self.refused(why))?;
+            let in_queue = scheduler.enqueue(&wanted).map_err(|why| {
+                let error = self.refused(why);
+                queue_span.fail(error.code);
+                error
+            })?;
             let slot = timeout_at(deadline, in_queue.slot()).await.map_err(|_| {
+                queue_span.fail("queue_timeout");
                 let seconds = self.settings.timeouts.queue.as_secs_f64();
                 let message = format!("no upstream was free within {seconds} s");
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_timeout", message)
                     .retry_after(self.gateway.retry_after())
             })?;
+            queue_span.end();
             let waited = before.elapsed().as_secs_f64();
             self.gateway.waited(waited);
             let label = ModelLabel { model: model.to_owned() };
@@ -279,6 +337,7 @@ impl Way<'_> {
                 label,
                 expected: Some(expected),
                 arrived: self.arrived,
+                span: self.attempt_span(&upstream, model),
             };
             match self.attempt(in_flight, rank).await {
                 Ok(response) => return Ok(response),
@@ -288,6 +347,7 @@ impl Way<'_> {
                     let label = UpstreamLabel { upstream: upstream.settings.name.clone() };
                     self.gateway.metrics.retries.get_or_create(&label).inc();
                     tried.push(upstream.settings.name.clone());
+                    self.trace.set("homeostat.retries", tried.len() as u64);
                     admitted = back;
                     // With one upstream alone, a restart takes a moment.
                     if scheduler.upstreams().len() == 1 {
@@ -318,6 +378,21 @@ impl Way<'_> {
         }
     }
 
+    fn attempt_span(&self, upstream: &Upstream, model: &str) -> ChildSpan {
+        let operation = self.request.endpoint.operation();
+        let span = self.trace.child(SpanKind::Client, || format!("{operation} {model}"));
+        span.set("gen_ai.operation.name", operation);
+        // What it speaks; which server it is, the gateway does not know.
+        span.set("gen_ai.provider.name", "openai");
+        span.set("gen_ai.request.model", model);
+        span.set("homeostat.upstream", upstream.settings.name.as_str());
+        span.set("server.address", upstream.settings.url.host().unwrap_or_default());
+        if let Some(port) = upstream.settings.url.port_u16() {
+            span.set("server.port", u64::from(port));
+        }
+        span
+    }
+
     /// Sends the request to the upstream of its slot. What is still needed after a failure comes back.
     async fn attempt(
         &self,
@@ -333,13 +408,15 @@ impl Way<'_> {
             rank: (rank * 100.0).min(f64::from(i32::MAX)) as i64,
         };
         let body = self.request.body_for(changes);
-        let sent = upstream.send(self.request.endpoint.path(), self.headers.clone(), body);
+        let mut headers = self.headers.clone();
+        in_flight.span.pass_on(&mut headers);
+        let sent = upstream.send(self.request.endpoint.path(), headers, body);
         let response = match timeout_at(deadline, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 return Err(self.failed(&upstream, in_flight, error.to_string(), true));
             }
-            Err(_) => return Err((self.timed_out(&upstream), in_flight.admitted)),
+            Err(_) => return Err(self.timed_out(&upstream, in_flight)),
         };
         if !response.status().is_success() {
             return Err(self.not_ok(&upstream, in_flight, response).await);
@@ -348,19 +425,21 @@ impl Way<'_> {
         if self.request.stream && kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
             let limits = StreamLimits {
                 max_event: self.settings.limits.max_event_bytes,
+                first_event: deadline,
                 between_tokens: self.settings.timeouts.between_tokens,
             };
             let stream = stream(response.into_body(), in_flight, self.request.wants_usage, limits);
-            return match timeout_at(deadline, stream).await {
-                Ok(Ok(stream)) => {
+            return match stream.await {
+                Ok(stream) => {
                     upstream.succeeded();
                     Ok(stream.response())
                 }
-                Ok(Err(Streamed { reason, in_flight })) => {
+                Err(Streamed { reason: Some(reason), in_flight }) => {
                     Err(self.failed(&upstream, in_flight, reason, true))
                 }
-                // The slot and the key's place went with the stream that was given up.
-                Err(_) => Err((self.timed_out(&upstream), Admitted::default())),
+                Err(Streamed { reason: None, in_flight }) => {
+                    Err(self.timed_out(&upstream, in_flight))
+                }
             };
         }
         let limit = self.settings.limits.max_answer_bytes;
@@ -375,7 +454,7 @@ impl Way<'_> {
                 Err(self.failed(&upstream, in_flight, reason, false))
             }
             Ok(Err(error)) => Err(self.failed(&upstream, in_flight, error.to_string(), true)),
-            Err(_) => Err((self.timed_out(&upstream), in_flight.admitted)),
+            Err(_) => Err(self.timed_out(&upstream, in_flight)),
         }
     }
 
@@ -387,18 +466,20 @@ impl Way<'_> {
         is_retriable: bool,
     ) -> (Attempt, Admitted) {
         self.count_failure(upstream, &reason);
+        in_flight.span.fail("upstream_failed");
         let message = format!("the upstream {} {reason}", upstream.settings.name);
         let failed = ApiError::new(StatusCode::BAD_GATEWAY, "upstream_failed", message).into();
         (Attempt { failed, is_retriable }, in_flight.admitted)
     }
 
-    fn timed_out(&self, upstream: &Upstream) -> Attempt {
+    fn timed_out(&self, upstream: &Upstream, in_flight: InFlight) -> (Attempt, Admitted) {
         let seconds = self.settings.timeouts.first_token.as_secs_f64();
         let reason = format!("did not answer within {seconds} s");
         self.count_failure(upstream, &reason);
+        in_flight.span.fail("upstream_timeout");
         let message = format!("the upstream {} {reason}", upstream.settings.name);
         let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", message);
-        Attempt { failed: error.into(), is_retriable: false }
+        (Attempt { failed: error.into(), is_retriable: false }, in_flight.admitted)
     }
 
     fn count_failure(&self, upstream: &Upstream, reason: &str) {
@@ -417,6 +498,8 @@ impl Way<'_> {
         response: Response<UpstreamBody>,
     ) -> (Attempt, Admitted) {
         let status = response.status();
+        in_flight.span.set("http.response.status_code", u64::from(status.as_u16()));
+        in_flight.span.fail(status.as_str());
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
         let body = Limited::new(response.into_body(), MAX_ERROR_BYTES).collect();
         let body = match timeout(self.settings.timeouts.between_tokens, body).await {

@@ -27,6 +27,15 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// As OpenTelemetry calls what it does.
+    pub(crate) fn operation(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "text_completion",
+            Self::Embeddings => "embeddings",
+        }
+    }
+
     /// The path after the version.
     pub fn path(self) -> &'static str {
         match self {

@@ -25,11 +25,14 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::gateway::Gateway;
 use crate::settings::{Listen, Settings};
+use crate::spans::export;
 use crate::stalled::{SharedStream, WriteTimeout};
 use crate::{health, proxy, upstream};
 
 /// How often files are looked at for changes.
 const WATCH: Duration = Duration::from_secs(1);
+/// For the spans that are left at the end.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 /// Request line and headers are no longer than this.
 const MAX_HEAD: usize = 64 * 1024;
 
@@ -76,6 +79,8 @@ impl Server {
             tokio::spawn(health::keep_checking(gateway.clone())),
             tokio::spawn(serve_admin(admin, gateway.clone(), is_stopping.clone())),
         ];
+        let (ending, is_ending) = watch::channel(false);
+        let exporting = tokio::spawn(export::keep_exporting(gateway.clone(), is_ending));
         let reloading = tokio::spawn(keep_reading(gateway.clone(), file, tls.clone()));
         let max_connections = gateway.settings().listen.max_connections;
         let places = Arc::new(Semaphore::new(max_connections));
@@ -92,6 +97,10 @@ impl Server {
         tracing::info!("shutting down; requests have {} s to finish", drain.as_secs_f64());
         let is_drained = tokio::time::timeout(drain, places.acquire_many(all)).await.is_ok();
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        ending.send_replace(true);
+        if tokio::time::timeout(LAST_SPANS, exporting).await.is_err() {
+            tracing::warn!("the collector of spans did not take the last ones in time");
+        }
         if is_drained { 0 } else { max_connections - places.available_permits() }
     }
 }

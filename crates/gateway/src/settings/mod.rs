@@ -61,6 +61,8 @@ pub struct Settings {
     pub max_retries: u32,
     /// Health checks.
     pub health: Health,
+    /// Spans of requests.
+    pub spans: SpanSettings,
     /// Servers.
     pub upstreams: Vec<Upstream>,
     /// Names and fallbacks: each name with the served models in order of preference.
@@ -121,6 +123,17 @@ pub struct Health {
     pub interval: Duration,
     pub timeout: Duration,
     pub failures: u32,
+}
+
+/// Spans of requests, and where they go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpanSettings {
+    /// An OTLP receiver; none: no spans.
+    pub endpoint: Option<Uri>,
+    /// Share of the traces that begin here.
+    pub sample_ratio: f64,
+    /// Spans that wait to be sent.
+    pub max_waiting: usize,
 }
 
 /// A server.
@@ -246,6 +259,9 @@ mod tests {
             (&format!("{ONE}{ONE}"), "upstreams.name = \"a\""),
             (&format!("[queues]\n{ONE}"), "unknown field `queues`"),
             (&format!("[queue]\nsize = 1\n{ONE}"), "unknown field `size`"),
+            (&format!("[spans]\nendpoint = \"collector:4318\"\n{ONE}"), "v1/traces"),
+            (&format!("[spans]\nendpoint = \"http://collector:4318\"\n{ONE}"), "v1/traces"),
+            (&format!("[spans]\nsample_ratio = 1.5\n{ONE}"), "spans.sample_ratio = 1.5"),
             (&format!("[[keys]]\nname = \"k\"\nsha256 = \"xy\"\n{ONE}"), "64 hexadecimal"),
         ] {
             let error = error(text);

@@ -10,7 +10,8 @@ use http::Uri;
 use serde::Deserialize;
 
 use super::{
-    Error, Health, Key, Limits, Listen, Prediction, Priority, Settings, Timeouts, Upstream,
+    Error, Health, Key, Limits, Listen, Prediction, Priority, Settings, SpanSettings, Timeouts,
+    Upstream,
 };
 
 /// Which keys there are; all may be left out.
@@ -26,6 +27,7 @@ pub(super) struct Overrides {
     timeouts: Option<toml::Table>,
     retries: Option<toml::Table>,
     health: Option<toml::Table>,
+    spans: Option<toml::Table>,
     upstreams: Option<Vec<RawUpstream>>,
     models: Option<Vec<RawAlias>>,
     keys: Option<Vec<RawKey>>,
@@ -42,6 +44,7 @@ pub(super) struct Raw {
     timeouts: RawTimeouts,
     retries: RawRetries,
     health: RawHealth,
+    spans: RawSpans,
     #[serde(default)]
     upstreams: Vec<RawUpstream>,
     #[serde(default)]
@@ -107,6 +110,14 @@ struct RawHealth {
     interval_s: f64,
     timeout_s: f64,
     failures: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSpans {
+    endpoint: Option<String>,
+    sample_ratio: f64,
+    max_waiting: usize,
 }
 
 #[derive(Deserialize)]
@@ -202,6 +213,7 @@ impl Raw {
                 timeout: time("health.timeout_s", self.health.timeout_s)?,
                 failures: self.health.failures,
             },
+            spans: self.spans.check()?,
             upstreams,
             aliases: self.models.into_iter().map(|alias| (alias.name, alias.serve)).collect(),
             keys,
@@ -256,15 +268,31 @@ impl RawTimeouts {
     }
 }
 
+impl RawSpans {
+    fn check(self) -> Result<SpanSettings, Error> {
+        let expected = "use a URL such as http://127.0.0.1:4318/v1/traces";
+        let endpoint = match self.endpoint {
+            None => None,
+            Some(url) => {
+                let parsed = http_url(&url).filter(|url| url.path() != "/");
+                Some(parsed.ok_or_else(|| refused("spans.endpoint", &url, expected))?)
+            }
+        };
+        if !(0.0..=1.0).contains(&self.sample_ratio) {
+            let expected = "use a share of the traces, 0 to 1";
+            return Err(refused("spans.sample_ratio", self.sample_ratio, expected));
+        }
+        at_least_one("spans.max_waiting", self.max_waiting)?;
+        let Self { sample_ratio, max_waiting, .. } = self;
+        Ok(SpanSettings { endpoint, sample_ratio, max_waiting })
+    }
+}
+
 impl RawUpstream {
     fn check(self) -> Result<Upstream, Error> {
         at_least_one("upstreams.max_parallel", self.max_parallel)?;
         let expected = "use a URL such as http://127.0.0.1:8000/v1";
-        let url = self.url.trim_end_matches('/').parse::<Uri>().ok().filter(|url| {
-            matches!(url.scheme_str(), Some("http" | "https"))
-                && url.authority().is_some()
-                && url.query().is_none()
-        });
+        let url = http_url(self.url.trim_end_matches('/'));
         let url = url.ok_or_else(|| refused("upstreams.url", &self.url, expected))?;
         let api_key = match &self.api_key_file {
             None => None,
@@ -321,6 +349,14 @@ fn parse_sha256(text: &str) -> Option<[u8; 32]> {
         *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
     }
     Some(bytes)
+}
+
+fn http_url(text: &str) -> Option<Uri> {
+    text.parse::<Uri>().ok().filter(|url| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.authority().is_some()
+            && url.query().is_none()
+    })
 }
 
 /// Up to a year: a timer beyond that is a slip.

@@ -11,3 +11,4 @@ mod program;
 mod queue;
 mod real_server;
 mod setup;
+mod spans;

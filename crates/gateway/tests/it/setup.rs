@@ -142,6 +142,8 @@ pub(crate) struct Scripted {
     pub(crate) open: Arc<AtomicUsize>,
     /// Bodies of requests in order of arrival.
     pub(crate) seen: Arc<Mutex<Vec<Value>>>,
+    /// Their heads, in lower case.
+    pub(crate) heads: Arc<Mutex<Vec<String>>>,
     /// Lets one request with the prompt `hold` go on per permit.
     pub(crate) release: Arc<Semaphore>,
     task: Arc<AbortOnDrop>,
@@ -162,9 +164,11 @@ impl Scripted {
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let open = Arc::new(AtomicUsize::new(0));
         let seen = Arc::new(Mutex::new(Vec::new()));
+        let heads = Arc::new(Mutex::new(Vec::new()));
         let release = Arc::new(Semaphore::new(0));
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (of_task, requests, gate) = (open.clone(), seen.clone(), release.clone());
+        let (of_task, gate) = (open.clone(), release.clone());
+        let requests = (seen.clone(), heads.clone());
         let stopped = is_stopped.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -173,12 +177,12 @@ impl Scripted {
                 let stopped = stopped.clone();
                 open.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    let _ = serve(stream, &seen, &release, &stopped).await;
+                    let _ = serve(stream, (&seen.0, &seen.1), &release, &stopped).await;
                     open.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Self { url, open, seen, release, task: Arc::new(AbortOnDrop(task)), is_stopped }
+        Self { url, open, seen, heads, release, task: Arc::new(AbortOnDrop(task)), is_stopped }
     }
 
     /// As `[[upstreams]]` of settings.
@@ -231,21 +235,22 @@ impl Scripted {
 
 async fn serve(
     mut stream: TcpStream,
-    seen: &Mutex<Vec<Value>>,
+    (seen, heads): (&Mutex<Vec<Value>>, &Mutex<Vec<String>>),
     release: &Semaphore,
     stopped: &AtomicBool,
 ) -> std::io::Result<()> {
     loop {
-        let Some((path, body)) = read_request(&mut stream).await? else { return Ok(()) };
+        let Some((head, body)) = read_request(&mut stream).await? else { return Ok(()) };
         if stopped.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if path == "/v1/models" {
+        if head.split(' ').nth(1) == Some("/v1/models") {
             answer(&mut stream, 200, &json!({"object": "list", "data": [{"id": "m"}]}).to_string())
                 .await?;
             continue;
         }
         let body: Value = serde_json::from_slice(&body).unwrap();
+        heads.lock().unwrap().push(head);
         seen.lock().unwrap().push(body.clone());
         let prompt = body["messages"][0]["content"].as_str().unwrap_or("answer 3").to_owned();
         let (what, number) = prompt.split_once(' ').unwrap_or((&prompt, ""));
@@ -315,7 +320,7 @@ async fn serve(
     }
 }
 
-async fn answer(stream: &mut TcpStream, status: u16, body: &str) -> std::io::Result<()> {
+pub(crate) async fn answer(stream: &mut TcpStream, status: u16, body: &str) -> std::io::Result<()> {
     let length = body.len();
     let text = format!(
         "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -323,8 +328,10 @@ async fn answer(stream: &mut TcpStream, status: u16, body: &str) -> std::io::Res
     stream.write_all(text.as_bytes()).await
 }
 
-/// Path and body of the next request; none at the end of the connection.
-async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<(String, Vec<u8>)>> {
+/// Head and body of the next request; none at the end of the connection.
+pub(crate) async fn read_request(
+    stream: &mut TcpStream,
+) -> std::io::Result<Option<(String, Vec<u8>)>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -337,5 +344,5 @@ async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<(String,
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).await?;
-    Ok(Some((head.split(' ').nth(1).unwrap().to_owned(), body)))
+    Ok(Some((head, body)))
 }
