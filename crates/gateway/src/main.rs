@@ -24,8 +24,9 @@ use tracing_subscriber::EnvFilter;
 ///
 /// When requests do not queue, ordering cannot help. The queue that is ordered is the gateway's: set
 /// max_parallel of each server to what it decodes in one batch, so that requests wait here and not
-/// there, or let the server order them by the priority that the gateway sends along. Below about
-/// two thirds of a server's capacity hardly anything waits, and any order gives the same latency.
+/// there, or let the server order them by the priority that the gateway sends along. At low load
+/// nothing waits, and any order gives the same latency: `homeostat bench gateway` measures from which
+/// load on it helps, and the book ("A gateway for model servers") has its table.
 #[derive(Parser)]
 #[command(
     name = "homeostat gateway",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
 
 use homeostat_muserve::predict::{
     Answer, DriftDetector, LengthPredictor, PromptRegression, PromptRegressionConfig,
@@ -15,6 +16,12 @@ const NOT_POISONED: &str = "no code panics while it holds this lock";
 
 /// Until a model has answered: a typical answer of a chat.
 const FIRST_GUESS: f64 = 200.0;
+
+/// A training is followed by a rest of so many times its own time: it takes a 20th of a core at most.
+const RESTS_PER_TRAINING: u32 = 19;
+/// Of Linux, for a thread.
+#[cfg(target_os = "linux")]
+const LEAST_PRIORITY: i32 = 19;
 
 /// What is known of lengths.
 #[derive(Debug)]
@@ -36,6 +43,8 @@ struct Window {
     settings: Prediction,
     finished: VecDeque<Finished>,
     since_training: usize,
+    /// When the next training may begin.
+    rested: Option<Instant>,
     /// By model, since the last training.
     drift: BTreeMap<String, DriftDetector>,
 }
@@ -84,6 +93,7 @@ impl Lengths {
             settings,
             finished: VecDeque::new(),
             since_training: 0,
+            rested: None,
             drift: BTreeMap::new(),
         };
         Arc::new(Self {
@@ -138,14 +148,22 @@ impl Lengths {
         }
         window.since_training += 1;
         let has_drifted = !is_cut && window.has_drifted(model, error);
-        let is_due = has_drifted || window.since_training >= window.settings.train_every;
+        let is_rested = window.rested.is_none_or(|rested| rested <= Instant::now());
+        let is_due =
+            has_drifted || (is_rested && window.since_training >= window.settings.train_every);
         if is_due && !self.is_training.swap(true, Ordering::AcqRel) {
             window.since_training = 0;
             window.drift.clear();
             let finished: Vec<Finished> = window.finished.iter().cloned().collect();
             drop(window);
             let lengths = self.clone();
-            tokio::task::spawn_blocking(move || lengths.train(&finished));
+            // A thread of its own, since its priority stays as it is set.
+            let training = std::thread::Builder::new().name("training".to_owned());
+            let training = training.spawn(move || lengths.train(&finished));
+            if let Err(error) = training {
+                tracing::warn!(%error, "there is no thread for a training");
+                self.is_training.store(false, Ordering::Release);
+            }
         }
         if has_drifted {
             tracing::info!(
@@ -157,6 +175,10 @@ impl Lengths {
     }
 
     fn train(&self, finished: &[Finished]) {
+        // Requests go first. Where that cannot be had, they share the processor.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, LEAST_PRIORITY);
+        let start = Instant::now();
         let prompts: Vec<&str> = finished.iter().map(|answer| answer.prompt.as_str()).collect();
         let models: BTreeSet<&str> = finished.iter().map(|answer| answer.model.as_str()).collect();
         let models: Vec<&str> = models.into_iter().collect();
@@ -178,6 +200,9 @@ impl Lengths {
             }
             Err(error) => tracing::info!(%error, "lengths are predicted by a mean per model"),
         }
+        // Thousands of requests per second would make one training follow the other.
+        let rest = start.elapsed() * RESTS_PER_TRAINING;
+        self.window.lock().expect(NOT_POISONED).rested = Instant::now().checked_add(rest);
         self.is_training.store(false, Ordering::Release);
     }
 }
@@ -199,6 +224,26 @@ mod tests {
         }
         assert!((lengths.expect("Hello", "m", None).tokens - 1000.0).abs() < 100.0);
         assert_eq!(lengths.expect("Hello", "m", Some(5.0)).tokens, 5.0);
+    }
+
+    #[tokio::test]
+    async fn a_training_is_followed_by_a_rest() {
+        let lengths = lengths(50);
+        for number in 0..50 {
+            let prompt = format!("Tell me about item number {number}.");
+            lengths.record(lengths.expect(&prompt, "m", None), "m", 200 + number % 7, false);
+        }
+        while lengths.is_training.load(Ordering::Acquire) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert!(matches!(*lengths.learnt.read().unwrap(), Learnt::Regression(_)));
+        let later = Instant::now() + std::time::Duration::from_secs(60);
+        lengths.window.lock().unwrap().rested = Some(later);
+        for number in 0..100 {
+            lengths.record(lengths.expect("Hello", "m", None), "m", 200 + number % 7, false);
+        }
+        assert!(!lengths.is_training.load(Ordering::Acquire));
+        assert_eq!(lengths.window.lock().unwrap().since_training, 100, "it is due, and waits");
     }
 
     #[tokio::test]

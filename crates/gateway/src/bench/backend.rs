@@ -33,6 +33,8 @@ impl Drop for Backend {
 
 const MODELS: &str = r#"{"object":"list","data":[{"id":"m","object":"model"}]}"#;
 const ANSWER: &str = r#"{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello, how can I help you?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}"#;
+/// Without its usage, so that no length is learnt from it.
+const ANSWER_UNCOUNTED: &str = r#"{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}"#;
 const EVENTS: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const EVENT: &str = "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"},\"finish_reason\":null}]}\n\n";
@@ -83,7 +85,7 @@ async fn serve(mut stream: TcpStream, work: Work, requests: Arc<AtomicU64>) -> O
                 let tokens: u32 = tokens[..end].parse().ok()?;
                 tokio::time::sleep(*per_token * tokens).await;
                 drop(slot);
-                respond(&mut stream, ANSWER).await?;
+                respond(&mut stream, ANSWER_UNCOUNTED).await?;
             }
         }
     }

@@ -21,7 +21,9 @@ use self::process::GatewayProcess;
 
 /// Figures: `overhead_ms.{p50,p99}`: quantiles of the latency through the gateway less those without
 /// it, at a fixed rate; `requests_per_s` as fast as 32 connections can; `cpu_us_per_request` of the
-/// gateway alone; `connections`: streams open at once; `rss_mb`: peak memory of the gateway then.
+/// gateway alone; `connections`: streams open at once; `rss_mb`: peak memory of the gateway then;
+/// `break_even`: how much earlier requests complete with `shortest-first` and `aged` than with `fcfs`, by
+/// load of a server with 8 slots, and the lowest load from which on they do.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
     /// Requests per second for the overhead.
@@ -33,11 +35,10 @@ pub(crate) struct BenchArguments {
     /// Streams to open at once; each takes two files of the gateway.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     streams: u32,
-    /// Measure instead how much earlier requests complete with `shortest-first` and `aged` than with
-    /// `fcfs`, by load of a backend with 8 slots.
+    /// Measure the break-even only.
     #[arg(long)]
     break_even: bool,
-    /// Repetitions of --break-even, each with other requests.
+    /// Repetitions of the break-even, each with other requests.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     /// Output format.
@@ -58,12 +59,18 @@ enum Output {
 const CONNECTIONS: usize = 32;
 
 pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
-    process::allow_files(4 * u64::from(arguments.streams) + 1024);
+    // The break-even has a connection for each request that waits, on a slow machine thousands.
+    process::allow_files(4 * u64::from(arguments.streams) + 16_384);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let figures = match arguments.break_even {
-        true => runtime.block_on(break_even::measure(arguments.repetitions, arguments.seconds)),
-        false => runtime.block_on(measure(arguments)),
-    }?;
+    let figures = runtime.block_on(async {
+        let mut figures = match arguments.break_even {
+            true => json!({}),
+            false => measure(arguments).await?,
+        };
+        figures["break_even"] =
+            break_even::measure(arguments.repetitions, arguments.seconds).await?;
+        anyhow::Ok(figures)
+    })?;
     match arguments.output {
         Output::Json => crate::print(&format!("{figures:#}\n")),
         Output::Table => crate::print(&table(&figures, "")),

@@ -196,7 +196,8 @@ fn parse_head(received: &[u8]) -> Result<Option<(Response<()>, usize)>, Failure>
 impl Stream {
     /// What has come, at its length; nothing at the end.
     fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        let mut space = [const { MaybeUninit::uninit() }; READ];
+        // Not in a `const` block, which would fill all of it with zeros.
+        let mut space = [MaybeUninit::uninit(); READ];
         let mut buffer = ReadBuf::uninit(&mut space);
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
         Poll::Ready(Ok(Bytes::copy_from_slice(buffer.filled())))

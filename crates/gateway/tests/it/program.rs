@@ -18,6 +18,7 @@ fn help_says_when_ordering_cannot_help_and_the_default_settings_are_checked() {
     let (code, help, _) = output(&["--help"]);
     assert_eq!(code, Some(0));
     assert!(help.contains("When requests do not queue, ordering cannot help"), "{help}");
+    assert!(help.contains("homeostat bench gateway"), "{help}");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("gateway.toml");
     let (_, settings, _) = output(&["settings"]);
@@ -33,6 +34,29 @@ fn help_says_when_ordering_cannot_help_and_the_default_settings_are_checked() {
     let (code, _, error) = output(&["check", file.to_str().unwrap()]);
     assert_eq!(code, Some(1));
     assert!(error.contains("longest") && error.contains("gateway.toml"), "{error}");
+}
+
+#[test]
+fn the_benchmark_has_all_its_figures() {
+    let arguments = ["bench", "--rate", "100", "--seconds", "1", "--streams", "20"];
+    let (code, text, error) =
+        output(&[&arguments[..], &["--repetitions", "1", "--output", "json"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let figures: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for figure in [
+        "/overhead_ms/p50",
+        "/overhead_ms/p99",
+        "/requests_per_s",
+        "/cpu_us_per_request",
+        "/rss_mb",
+        "/break_even/at_0.9/waiting_share_fcfs/mean",
+        "/break_even/at_0.9/gain_pct_aged/mean",
+        "/break_even/at_0.9/gain_pct_shortest_first/mean",
+    ] {
+        assert!(figures.pointer(figure).is_some_and(serde_json::Value::is_f64), "{figure}: {text}");
+    }
+    assert_eq!(figures["connections"], 20);
+    assert!(figures["break_even"].get("load_aged").is_some());
 }
 
 #[test]
