@@ -43,6 +43,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let id = given.cloned().unwrap_or_else(|| {
         HeaderValue::from_str(&gateway.next_request_id()).expect("hexadecimal digits")
     });
+    let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
     let cancelled = CountIfDropped(Some((&gateway, trace.clone())));
     let answer = answer(&gateway, settings, request, &id, &trace).await;
     cancelled.disarm();
@@ -70,6 +71,10 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
         _ => trace.fail(code),
     }
     response.headers_mut().insert(REQUEST_ID.clone(), id);
+    if is_chunked {
+        // A proxy before this one may have seen another end of this request. Whatever follows it is not read.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 
@@ -144,7 +149,7 @@ async fn answer(
         (&Method::POST, "/v1/completions") => Endpoint::Completions,
         (&Method::POST, "/v1/embeddings") => Endpoint::Embeddings,
         (&Method::GET, path) if path == "/v1/models" || path.starts_with("/v1/models/") => {
-            gateway.admission.check_key(authorization(request.headers()))?;
+            gateway.admission.check_key(authorization(request.headers())?)?;
             return Ok(models(gateway, path.strip_prefix("/v1/models/"))?);
         }
         (_, "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/models") => {
@@ -159,7 +164,7 @@ async fn answer(
         }
     };
     let now = gateway.now();
-    let admitted = gateway.admission.admit(authorization(request.headers()), now)?;
+    let admitted = gateway.admission.admit(authorization(request.headers())?, now)?;
     let (head, body) = request.into_parts();
     let body = read_body(body, &head.headers, &settings).await?;
     let api_request = ApiRequest::parse(endpoint, body)?;
@@ -198,8 +203,14 @@ async fn answer(
     way.through(now.monotonic, admitted).await
 }
 
-fn authorization(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok())
+/// With two of them, a proxy before this one may have checked the other.
+fn authorization(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let value = given.next().and_then(|value| value.to_str().ok());
+    match given.next() {
+        None => Ok(value),
+        Some(_) => Err(ApiError::invalid(None, "the header authorization appears twice")),
+    }
 }
 
 fn models(gateway: &Gateway, wanted: Option<&str>) -> Result<Response<Body>, ApiError> {

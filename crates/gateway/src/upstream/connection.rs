@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::framing::{Framing, Malformed, Step};
 
 /// Read at once; on the stack.
-const READ: usize = 16 * 1024;
+const READ: usize = 8 * 1024;
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
@@ -196,7 +196,6 @@ fn parse_head(received: &[u8]) -> Result<Option<(Response<()>, usize)>, Failure>
 impl Stream {
     /// What has come, at its length; nothing at the end.
     fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        // Not in a `const` block, which would fill all of it with zeros.
         let mut space = [MaybeUninit::uninit(); READ];
         let mut buffer = ReadBuf::uninit(&mut space);
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its scene has failed")]
 
 mod faults;
+mod hostile;
 mod limits;
 mod memory;
 mod process;
@@ -12,3 +13,4 @@ mod queue;
 mod real_server;
 mod setup;
 mod spans;
+mod upstreams;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_gateway::server::Server;
 use homeostat_gateway::settings::Settings;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -330,7 +330,7 @@ pub(crate) async fn answer(stream: &mut TcpStream, status: u16, body: &str) -> s
 
 /// Head and body of the next request; none at the end of the connection.
 pub(crate) async fn read_request(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
 ) -> std::io::Result<Option<(String, Vec<u8>)>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
