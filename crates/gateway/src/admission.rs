@@ -1,5 +1,6 @@
 //! Who may send what: keys, rates, parallel requests and budgets.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use http::StatusCode;
 use sha2::{Digest, Sha256};
 
 use crate::api_error::ApiError;
+use crate::budgets::UsedBudgets;
 use crate::settings::Key;
 
 const NOT_POISONED: &str = "no code panics while it holds this lock";
@@ -151,6 +153,29 @@ impl Admission {
         found.cloned().map(Some).ok_or_else(|| unauthorized("this key is not known here"))
     }
 
+    /// What keys have used on the latest day that one was used.
+    pub fn used_budgets(&self) -> UsedBudgets {
+        let accounts = self.accounts.lock().expect(NOT_POISONED);
+        let used: Vec<_> = accounts
+            .iter()
+            .map(|(sha256, account)| (sha256, *account.used.lock().expect(NOT_POISONED)))
+            .collect();
+        let day = used.iter().map(|(_, used)| used.day).max().unwrap_or(0);
+        let of_day = used.into_iter().filter(|(_, used)| used.day == day && used.tokens_today > 0);
+        let tokens = of_day.map(|(sha256, used)| (hexadecimal(sha256), used.tokens_today));
+        UsedBudgets { day, tokens: tokens.collect() }
+    }
+
+    /// Goes on from what was used before a restart. A key that is gone is forgotten.
+    pub fn restore(&self, before: &UsedBudgets) {
+        for (sha256, account) in &*self.accounts.lock().expect(NOT_POISONED) {
+            if let Some(tokens) = before.tokens.get(&hexadecimal(sha256)) {
+                let mut used = account.used.lock().expect(NOT_POISONED);
+                (used.day, used.tokens_today) = (before.day, *tokens);
+            }
+        }
+    }
+
     /// Whether the key is known, without counting a request.
     pub fn check_key(&self, authorization: Option<&str>) -> Result<(), ApiError> {
         self.account(authorization).map(drop)
@@ -164,8 +189,11 @@ impl Account {
         } = &self.key;
         let mut used = self.used.lock().expect(NOT_POISONED);
         let today = now.unix_s / DAY_S;
-        if used.day != today {
-            (used.day, used.tokens_today) = (today, 0);
+        match today.cmp(&used.day) {
+            Ordering::Greater => (used.day, used.tokens_today) = (today, 0),
+            // The clock was set back: what was used stays used.
+            Ordering::Less => used.day = today,
+            Ordering::Equal => {}
         }
         let refused = |code, what: String, wait| {
             let message = format!("the key {name} {what}");
@@ -202,6 +230,11 @@ impl Account {
         used.in_flight += 1;
         Ok(())
     }
+}
+
+/// As settings and files have a hash.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// SHA-256 of a key.
@@ -282,6 +315,29 @@ mod tests {
         assert_eq!(error.code, "insufficient_quota");
         assert_eq!(error.retry_after.unwrap().as_secs(), DAY_S - 1005);
         assert!(admission.admit(AUTHORIZATION, at(DAY_S - 1000)).is_ok());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_gives_no_second_budget() {
+        let admission = with(key(|key| key.tokens_per_day = Some(10)));
+        let on = |day: u64| Now { monotonic: SimTime::ZERO, unix_s: day * DAY_S + 5 };
+        admission.admit(AUTHORIZATION, on(7)).unwrap().spend(10);
+        assert!(admission.admit(AUTHORIZATION, on(7)).is_err());
+        assert!(admission.admit(AUTHORIZATION, on(6)).is_err(), "a day back");
+        assert!(admission.admit(AUTHORIZATION, on(7)).is_ok(), "the next midnight of that clock");
+    }
+
+    #[test]
+    fn a_restart_does_not_forget_what_was_used_today() {
+        let limited = || with(key(|key| key.tokens_per_day = Some(10)));
+        let admission = limited();
+        admission.admit(AUTHORIZATION, at(0)).unwrap().spend(10);
+        let used = admission.used_budgets();
+        let restarted = limited();
+        restarted.restore(&used);
+        assert_eq!(restarted.used_budgets(), used);
+        assert_eq!(restarted.admit(AUTHORIZATION, at(1)).unwrap_err().code, "insufficient_quota");
+        assert!(restarted.admit(AUTHORIZATION, at(DAY_S)).is_ok(), "the next day");
     }
 
     #[test]

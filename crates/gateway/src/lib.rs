@@ -10,6 +10,7 @@
 pub mod admission;
 pub mod answer;
 pub mod api_error;
+pub mod budgets;
 pub mod gateway;
 pub mod health;
 pub mod metrics;

@@ -120,12 +120,11 @@ fn key(name: &str) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
     std::io::Read::read_exact(&mut source, &mut bytes).context("cannot read /dev/urandom")?;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let key = format!("hs-{}", hex(&bytes));
+    let key = format!("hs-{}", admission::hexadecimal(&bytes));
     let name = toml::Value::from(name);
     print(&format!(
         "Key, shown only now; give it to the client:\n{key}\n\nSettings:\n[[keys]]\nname = {name}\nsha256 = \"{}\"\n",
-        hex(&admission::hash(&key))
+        admission::hexadecimal(&admission::hash(&key))
     ));
     Ok(())
 }

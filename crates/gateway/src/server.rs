@@ -23,11 +23,12 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
+use crate::budgets::UsedBudgets;
 use crate::gateway::Gateway;
 use crate::settings::{Listen, Settings};
 use crate::spans::export;
 use crate::stalled::{SharedStream, WriteTimeout};
-use crate::{health, proxy, upstream};
+use crate::{budgets, health, proxy, upstream};
 
 /// How often files are looked at for changes.
 const WATCH: Duration = Duration::from_secs(1);
@@ -44,6 +45,7 @@ pub struct Server {
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
     /// The settings file, if they come from one, and the signal to read it again.
     file: Option<(PathBuf, Signal)>,
+    budget_file: Option<PathBuf>,
 }
 
 impl Server {
@@ -54,11 +56,18 @@ impl Server {
         let file = file.map(|file| (file, hang_up));
         let Listen { address, admin, .. } = settings.listen;
         let tls = watch::Sender::new(read_tls(&settings.listen)?);
+        let budget_file = settings.budget_file.clone();
         let gateway = Gateway::new(settings)?;
+        if let Some(path) = &budget_file {
+            let before = UsedBudgets::read(path)?.unwrap_or_default();
+            gateway.admission.restore(&before);
+            // A file that cannot be written is found now, and not by a restart.
+            before.write(path)?;
+        }
         let clients = listen(address, "listen.address").await?;
         let admin = listen(admin, "listen.admin").await?;
         health::check_all(&gateway).await;
-        Ok(Self { gateway, clients, admin, tls, file })
+        Ok(Self { gateway, clients, admin, tls, file, budget_file })
     }
 
     /// Where clients connect: with port 0 in the settings the system chose one.
@@ -73,12 +82,16 @@ impl Server {
 
     /// Serves until `stop` ends, then lets requests finish. Returns how many were cut off.
     pub async fn run(self, stop: impl Future<Output = ()>) -> usize {
-        let Self { gateway, clients, admin, tls, file } = self;
+        let Self { gateway, clients, admin, tls, file, budget_file } = self;
         let (stopping, is_stopping) = watch::channel(false);
-        let tasks = [
+        let mut tasks = vec![
             tokio::spawn(health::keep_checking(gateway.clone())),
             tokio::spawn(serve_admin(admin, gateway.clone(), is_stopping.clone())),
         ];
+        if let Some(path) = &budget_file {
+            let path = path.as_path().into();
+            tasks.push(tokio::spawn(budgets::keep_saving(gateway.clone(), path)));
+        }
         let (ending, is_ending) = watch::channel(false);
         let exporting = tokio::spawn(export::keep_exporting(gateway.clone(), is_ending));
         let reloading = tokio::spawn(keep_reading(gateway.clone(), file, tls.clone()));
@@ -97,6 +110,11 @@ impl Server {
         tracing::info!("shutting down; requests have {} s to finish", drain.as_secs_f64());
         let is_drained = tokio::time::timeout(drain, places.acquire_many(all)).await.is_ok();
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        if let Some(path) = &budget_file
+            && let Err(error) = gateway.admission.used_budgets().write(path)
+        {
+            tracing::error!("budgets are forgotten: {error:#}");
+        }
         ending.send_replace(true);
         if tokio::time::timeout(LAST_SPANS, exporting).await.is_err() {
             tracing::warn!("the collector of spans did not take the last ones in time");

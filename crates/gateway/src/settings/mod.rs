@@ -47,6 +47,8 @@ pub enum Error {
 pub struct Settings {
     /// Addresses, connections and certificate.
     pub listen: Listen,
+    /// Where it is kept what keys have used today.
+    pub budget_file: Option<PathBuf>,
     /// Order of waiting requests.
     pub order: QueueOrder,
     /// Requests that wait per model.

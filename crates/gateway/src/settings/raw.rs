@@ -20,6 +20,7 @@ use super::{
 #[expect(dead_code, reason = "it only finds unknown keys")]
 pub(super) struct Overrides {
     allow_anonymous: Option<bool>,
+    budget_file: Option<PathBuf>,
     listen: Option<toml::Table>,
     queue: Option<toml::Table>,
     prediction: Option<toml::Table>,
@@ -37,6 +38,7 @@ pub(super) struct Overrides {
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
     allow_anonymous: bool,
+    budget_file: Option<PathBuf>,
     listen: RawListen,
     queue: RawQueue,
     prediction: RawPrediction,
@@ -199,6 +201,7 @@ impl Raw {
         unique("keys.name", keys.iter().map(|key| &key.name))?;
         Ok(Settings {
             listen,
+            budget_file: self.budget_file,
             order,
             max_waiting,
             prediction: Prediction {

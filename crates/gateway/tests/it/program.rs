@@ -129,6 +129,44 @@ async fn new_settings_are_used_without_a_restart_and_wrong_ones_change_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_outlives_a_kill_and_a_file_that_is_no_budget_is_refused() {
+    let upstream = Scripted::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let hash = homeostat_gateway::admission::hash("secret");
+    let hash = homeostat_gateway::admission::hexadecimal(&hash);
+    let key = format!("[[keys]]\nname = \"k\"\nsha256 = \"{hash}\"\ntokens_per_day = 5\n");
+    let budget_file = format!("budget_file = {:?}\n", path("budgets.json").to_str().unwrap());
+    let settings = format!("{budget_file}{LISTEN}{}{key}", upstream.settings("a", 2));
+    std::fs::write(path("gateway.toml"), settings).unwrap();
+    let post = async |process: &Process| {
+        let body = crate::setup::chat("answer 4", "");
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\
+             authorization: Bearer secret\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        crate::setup::exchange(&process.address, head.as_bytes()).await
+    };
+    let process = Process::start(&path("gateway.toml"));
+    assert_eq!(post(&process).await.status, 200);
+    let end = Instant::now() + Duration::from_secs(15);
+    while !std::fs::read_to_string(path("budgets.json")).unwrap().contains(&hash) {
+        assert!(Instant::now() < end, "the budget is not written");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // SIGKILL.
+    drop(process);
+    let process = Process::start(&path("gateway.toml"));
+    assert_eq!(post(&process).await.error(), (429, "insufficient_quota".to_owned()));
+    drop(process);
+    std::fs::write(path("budgets.json"), "[]").unwrap();
+    let (code, _, error) = output(&["run", "--settings", path("gateway.toml").to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("budgets.json") && error.contains("remove it"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_use_tls_and_a_renewed_certificate_is_served_without_a_restart() {
     let upstream = Scripted::start().await;
     let directory = tempfile::tempdir().unwrap();
