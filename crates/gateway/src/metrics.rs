@@ -217,3 +217,67 @@ impl Metrics {
 fn as_gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use homeostat_muserve::schedule::QueueOrder;
+
+    const DASHBOARD: &str = include_str!("../../../deploy/grafana/gateway.json");
+
+    /// Everything has happened once.
+    fn all_metrics() -> String {
+        let metrics = Metrics::new(0.0);
+        let model = ModelLabel { model: "m".to_owned() };
+        let upstream = UpstreamLabel { upstream: "a".to_owned() };
+        metrics.requests.get_or_create(&Answered { endpoint: "chat", status: 200, code: "" }).inc();
+        for histogram in
+            [&metrics.first_token, &metrics.per_token, &metrics.queued, &metrics.length_ratio]
+        {
+            histogram.get_or_create(&model).observe(1.0);
+        }
+        metrics.drifts.get_or_create(&model).inc();
+        metrics.tokens.get_or_create(&TokenLabel { model: "m".to_owned(), kind: "prompt" }).inc();
+        metrics.key_tokens.get_or_create(&KeyLabel { key: "k".to_owned() }).inc();
+        metrics.retries.get_or_create(&upstream).inc();
+        metrics.spans_dropped.get_or_create(&ReasonLabel { reason: "queue_full" }).inc();
+        let before = metrics.text(&Scheduler::new(QueueOrder::Fcfs, 1));
+        metrics.waiting.get_or_create(&model).set(1);
+        metrics.in_flight.get_or_create(&upstream).set(1);
+        metrics.healthy.get_or_create(&upstream).set(1);
+        let mut after = before;
+        encode(&mut after, &metrics.registry).unwrap();
+        after
+    }
+
+    /// Names of series with this prefix in a text.
+    fn names(text: &str) -> BTreeSet<&str> {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        words.filter_map(|word| word.strip_prefix("homeostat_gateway_")).collect()
+    }
+
+    fn family(series: &str) -> &str {
+        let suffixes = ["_total", "_bucket", "_sum", "_count"];
+        suffixes.iter().find_map(|suffix| series.strip_suffix(suffix)).unwrap_or(series)
+    }
+
+    #[test]
+    fn the_dashboard_queries_what_is_exported_and_shows_all_of_it() {
+        let text = all_metrics();
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        let series: BTreeSet<&str> =
+            series.filter_map(|line| names(line).into_iter().next()).collect();
+        let asked = names(DASHBOARD);
+        assert!(asked.len() > 15, "{asked:?}");
+        for name in &asked {
+            assert!(series.contains(name), "the dashboard queries {name}, which is not exported");
+        }
+        let shown: BTreeSet<&str> = asked.iter().map(|name| family(name)).collect();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE homeostat_gateway_"));
+        for name in types.filter_map(|line| line.split(' ').next()) {
+            assert!(shown.contains(name), "{name} is exported and not shown");
+        }
+    }
+}

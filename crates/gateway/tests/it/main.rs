@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its scene has failed")]
 
+mod deploy;
 mod faults;
 mod hostile;
 mod limits;
