@@ -86,13 +86,21 @@ impl<D: Domain> Guard<D> for Canary {
             return stay;
         }
         let part = share.of(from).min(from - to);
-        self.stepped_at = Some(now);
         let step = wanted.with_amount(dimension, from - part);
         if step != wanted {
             let part = D::Setting::DIMENSIONS[dimension].of(part);
             reasons.push(GuardReason::CanaryFirst { part }.into());
         }
         step
+    }
+
+    /// A step that a later guard holds, such as the pause, was not taken.
+    fn note(&mut self, context: &GuardContext<'_, D>, applied: &D::Setting) {
+        if let Some(CanaryConfig { dimension, .. }) = self.config
+            && applied.amount(dimension) < context.from().amount(dimension)
+        {
+            self.stepped_at = Some(context.obs().now());
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
+use super::last_decision::LastDecision;
 use super::{Guard, GuardContext};
 use crate::{Domain, GuardReason, Observe, Setting};
 
@@ -18,8 +19,9 @@ pub struct CoolDownConfig {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CoolDown {
     config: CoolDownConfig,
-    /// For each dimension; empty before the first change.
+    /// For each dimension; empty before the first decision.
     moves: Vec<LastMoves>,
+    last_decision: LastDecision,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -31,7 +33,7 @@ struct LastMoves {
 impl CoolDown {
     /// A guard without state.
     pub(crate) fn new(config: CoolDownConfig) -> Self {
-        Self { config, moves: Vec::new() }
+        Self { config, moves: Vec::new(), last_decision: LastDecision::default() }
     }
 
     pub(crate) fn set_config(&mut self, config: CoolDownConfig) {
@@ -60,9 +62,10 @@ impl<D: Domain> Guard<D> for CoolDown {
         let (now, base) = (context.obs().now(), context.base());
         let mut left = wanted;
         for (index, dimension) in D::Setting::DIMENSIONS.iter().enumerate() {
-            let (present, amount) = (base.amount(index), wanted.amount(index));
+            let amount = wanted.amount(index);
+            let nearest = self.last_decision.nearest(index, base.amount(index), amount);
             let moves = self.moves.get(index).copied().unwrap_or_default();
-            let (last, cool_down) = match amount.cmp(&present) {
+            let (last, cool_down) = match amount.cmp(&nearest) {
                 std::cmp::Ordering::Equal => continue,
                 std::cmp::Ordering::Greater => (moves.up, self.config.up),
                 std::cmp::Ordering::Less => (moves.up.max(moves.down), self.config.down),
@@ -71,7 +74,7 @@ impl<D: Domain> Guard<D> for CoolDown {
                 let remaining = until.saturating_since(now);
                 let dimension = *dimension;
                 reasons.push(GuardReason::CoolDown { dimension, remaining }.into());
-                left = left.with_amount(index, present);
+                left = left.with_amount(index, nearest);
             }
         }
         left
@@ -81,11 +84,12 @@ impl<D: Domain> Guard<D> for CoolDown {
         self.moves.resize(D::Setting::DIMENSIONS.len(), LastMoves::default());
         for (index, moves) in self.moves.iter_mut().enumerate() {
             let (before, after) = (context.from().amount(index), applied.amount(index));
-            if after != before {
+            if self.last_decision.nearest(index, before, after) != after {
                 let way = if after > before { &mut moves.up } else { &mut moves.down };
                 *way = Some(context.obs().now());
             }
         }
+        self.last_decision.note(applied);
     }
 }
 
@@ -95,6 +99,7 @@ impl Persist for CoolDown {
         let nanos = |at: Option<SimTime>| at.map_or(0, SimTime::nanos);
         let moves = self.moves.iter().flat_map(|moves| [nanos(moves.up), nanos(moves.down)]);
         out.put_u64(name, moves.collect::<Vec<_>>());
+        self.last_decision.save(&format!("{name}/last_decision"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
@@ -102,6 +107,6 @@ impl Persist for CoolDown {
         let moves = from.any_u64s(name)?.chunks_exact(2);
         self.moves =
             moves.map(|pair| LastMoves { up: time(pair[0]), down: time(pair[1]) }).collect();
-        Ok(())
+        self.last_decision.load(&format!("{name}/last_decision"), from)
     }
 }

@@ -6,6 +6,7 @@ mod bounds;
 mod canary;
 mod cool_down;
 mod hold_while_violated;
+mod last_decision;
 mod pause;
 mod rate_limit;
 mod reason;

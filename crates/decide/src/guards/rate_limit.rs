@@ -2,6 +2,7 @@
 
 use homeostat_core::{Persist, Result as CoreResult, SimDuration, SimTime, Snapshot};
 
+use super::last_decision::LastDecision;
 use super::{Guard, GuardContext};
 use crate::timed_counts::TimedCounts;
 use crate::{Domain, Error, GuardReason, Observe, Result};
@@ -33,12 +34,13 @@ impl RateLimitConfig {
 pub(crate) struct RateLimit {
     config: Option<RateLimitConfig>,
     changes: TimedCounts,
+    last_decision: LastDecision,
 }
 
 impl RateLimit {
     /// A guard without state.
     pub(crate) fn new(config: Option<RateLimitConfig>) -> Self {
-        Self { config, changes: TimedCounts::default() }
+        Self { config, changes: TimedCounts::default(), last_decision: LastDecision::default() }
     }
 
     pub(crate) fn set_config(&mut self, config: Option<RateLimitConfig>) {
@@ -69,28 +71,30 @@ impl<D: Domain> Guard<D> for RateLimit {
         wanted: D::Setting,
         reasons: &mut Vec<D::Reason>,
     ) -> D::Setting {
-        let Some(config) = self.config.filter(|_| wanted != context.base()) else {
-            return wanted;
-        };
+        let nearest = self.last_decision.nearest_setting(context.base(), wanted);
+        let Some(config) = self.config.filter(|_| wanted != nearest) else { return wanted };
         let Some(remaining) = self.wait(context.obs().now(), config) else { return wanted };
         let RateLimitConfig { changes, per } = config;
         reasons.push(GuardReason::RateLimited { changes, per, remaining }.into());
-        context.base()
+        nearest
     }
 
     fn note(&mut self, context: &GuardContext<'_, D>, applied: &D::Setting) {
-        if *applied != context.from() {
+        if self.last_decision.nearest_setting(context.from(), *applied) != *applied {
             self.changes.push(context.obs().now(), 1);
         }
+        self.last_decision.note(applied);
     }
 }
 
 impl Persist for RateLimit {
     fn save(&self, name: &str, out: &mut Snapshot) {
         self.changes.save(name, out);
+        self.last_decision.save(&format!("{name}/last_decision"), out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
-        self.changes.load(name, from)
+        self.changes.load(name, from)?;
+        self.last_decision.load(&format!("{name}/last_decision"), from)
     }
 }

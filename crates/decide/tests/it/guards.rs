@@ -165,6 +165,39 @@ fn a_rate_limit_counts_changes_of_any_kind() {
 }
 
 #[test]
+fn a_change_that_is_not_carried_out_yet_is_decided_again_and_counts_once() {
+    let free = GuardsConfig::bounds_only(bounds());
+    let cool_down = CoolDownConfig { up: secs(60), down: secs(60) };
+    let rate_limit = Some(RateLimitConfig { changes: 1, per: secs(60) });
+    let check = |config: GuardsConfig, why: &str| {
+        let guards = &mut config.clone().build().unwrap();
+        let [few, more, most] = [3, 6, 9].map(|replicas| allocation(replicas, 500, 256));
+        // Its pods are not replaced yet, or nothing is applied at all.
+        for seconds in [0, 15, 30] {
+            let decision = step(guards, seconds, few, more);
+            assert_eq!(*decision.applied(), more, "{decision}");
+            assert_eq!(decision.reasons().len(), 1, "{decision}");
+        }
+        // A smaller part of it is no second change, and a larger one is.
+        let part = allocation(4, 500, 256);
+        assert_eq!(*step(guards, 40, few, part).applied(), part);
+        let decision = step(guards, 45, few, most);
+        assert_eq!(*decision.applied(), part, "{decision}");
+        assert_eq!(words(&decision)[1], why);
+        // A restart changes nothing.
+        let mut saved = Snapshot::default();
+        guards.save("guards", &mut saved);
+        let mut restored = config.build().unwrap();
+        restored.load("guards", &saved).unwrap();
+        assert_eq!(*step(&mut restored, 50, few, most).applied(), part);
+        assert_eq!(*step(guards, 60, few, most).applied(), most);
+    };
+    let why = "held: replicas cool-down for another 15s";
+    check(GuardsConfig { cool_down, ..free.clone() }, why);
+    check(GuardsConfig { rate_limit, ..free }, "held: at most 1 changes in 60s, for another 15s");
+}
+
+#[test]
 fn limits_under_which_nothing_moves_are_refused() {
     let check = |config: GuardsConfig, expect: &str| {
         assert_eq!(config.build().err().unwrap().to_string(), expect);
@@ -268,6 +301,20 @@ mod canary {
         check(210, true, 7, 4, 7, "canary: observed for another 100s");
         check(320, false, 7, 4, 7, "canary: the SLO is violated, so the step stops here");
         check(330, true, 7, 6, 6, "fixed allocation");
+    }
+
+    #[test]
+    fn a_step_that_a_pause_holds_is_not_watched() {
+        let (dimension, share) = (PodScaling::REPLICAS, Share::Count(1));
+        let canary = Some(CanaryConfig { dimension, share, watch: secs(300) });
+        let config = GuardsConfig { canary, ..GuardsConfig::bounds_only(bounds()) };
+        let paused = GuardsConfig { pause: Some(Pause::All), ..config.clone() };
+        let guards = &mut paused.build().unwrap();
+        let [all, fewer] = [8, 4].map(|replicas| allocation(replicas, 500, 256));
+        assert_eq!(*step(guards, 0, all, fewer).applied(), all);
+        guards.reconfigure(config).unwrap();
+        assert_eq!(step(guards, 10, all, fewer).applied().replicas, 7);
+        assert_eq!(step(guards, 20, allocation(7, 500, 256), fewer).applied().replicas, 7);
     }
 }
 
