@@ -17,16 +17,32 @@
 //! A request to BERT on one V100, at the highest clock and at 802 MHz:
 //!
 //! ```
-//! use homeostat_core::{SimDuration, SimTime};
+//! use homeostat_core::{Bounds, SimDuration, SimTime};
+//! use homeostat_decide::{
+//!     ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, MetricsStatus,
+//!     PreparedProposal, decide,
+//! };
 //! use homeostat_sim_gpu::{Batching, DeviceType, Model, Request, Serving, single_device};
 //!
-//! # fn main() -> Result<(), homeostat_sim_gpu::Error> {
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let model = Model::by_name("bert-large")?;
+//! let bounds = ClockBounds { range: Bounds::try_new(Megahertz(135), Megahertz(1380))?, step: 0 };
+//! let mut guards = Guards::try_new(GuardsConfig::bounds_only(bounds))?;
+//! let seen = GpuObservation {
+//!     now: SimTime::ZERO,
+//!     clock: Megahertz(1380),
+//!     models: Vec::new(),
+//!     busy: 0.0,
+//!     power_w: None,
+//!     metrics: MetricsStatus::Complete,
+//! };
 //! let mut seconds = Vec::new();
-//! for clock in [1380, 802] {
+//! for mhz in [1380.0, 802.0] {
 //!     let deployment = single_device(DeviceType::by_name("v100")?, &model, Batching::None)?;
 //!     let mut serving = Serving::new(deployment)?;
-//!     serving.set_clock(0, clock);
+//!     let proposal = ClockProposal { mhz, reasons: Vec::new() };
+//!     let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &seen);
+//!     serving.apply(0, &decision);
 //!     let (arrival, rank) = (SimTime::ZERO, 0.0);
 //!     serving.submit(Request { arrival, model: 0, prompt: 512, output: 0, rank })?;
 //!     serving.advance(SimTime::ZERO + SimDuration::from_secs(2));

@@ -248,8 +248,7 @@ impl Plant<GpuClock> for GpuPlant {
     }
 
     fn apply(&mut self, target: usize, decision: &Decision<GpuClock>) -> Result<Megahertz> {
-        self.serving.set_clock(target, decision.applied().0);
-        let clock = Megahertz(self.serving.clock(target));
+        let clock = self.serving.apply(target, decision);
         self.observations[target].clock = clock;
         Ok(clock)
     }

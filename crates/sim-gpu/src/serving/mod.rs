@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use homeostat_core::{SimDuration, SimTime};
+use homeostat_decide::{Decision, GpuClock, Megahertz};
 use homeostat_des::EventQueue;
 
 use crate::operator::Work;
@@ -258,13 +259,15 @@ impl Serving {
         self.executors[executor].clock()
     }
 
-    /// Sets the clock, within the range of the device. Work that runs continues at the new speed.
-    pub fn set_clock(&mut self, executor: usize, clock: u32) {
-        let rescheduled = self.executors[executor].set_clock(self.now, clock);
+    /// Sets the clock that was decided, within the range of the device; returns the one that it got.
+    /// Work that runs continues at the new speed.
+    pub fn apply(&mut self, executor: usize, decision: &Decision<GpuClock>) -> Megahertz {
+        let rescheduled = self.executors[executor].set_clock(self.now, decision.applied().0);
         if let Some((at, generation)) = rescheduled {
             let executor = executor as u32;
             self.events.schedule(at, Event::StageDone { executor, generation });
         }
+        Megahertz(self.clock(executor))
     }
 
     /// Energy of an executor since the start, J.

@@ -7,6 +7,8 @@ use homeostat_sim_gpu::{
 };
 use proptest::prelude::*;
 
+use crate::clocks::set_clock;
+
 fn batching(kind: u8) -> Batching {
     match kind {
         0 => Batching::None,
@@ -70,7 +72,7 @@ fn play(
     let mut finished = Vec::new();
     for step in 1..200_u64 {
         serving.advance(SimTime::ZERO + SimDuration::from_millis(step * 500));
-        serving.set_clock(rng.below(2), 200 + rng.below(1200) as u32);
+        set_clock(&mut serving, rng.below(2), 200 + rng.below(1200) as u32);
         finished.extend(serving.take_finished());
         let counts = serving.counts();
         assert_eq!(counts.submitted, counts.finished + counts.rejected + serving.inside());

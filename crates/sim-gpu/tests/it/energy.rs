@@ -3,6 +3,8 @@
 use homeostat_core::{SimDuration, SimTime};
 use homeostat_sim_gpu::{Batching, DeviceType, Model, Request, Serving, Work, single_device};
 
+use crate::clocks::set_clock;
+
 const SECOND: SimDuration = SimDuration::from_secs(1);
 
 fn serving(model: &str) -> Serving {
@@ -19,7 +21,7 @@ fn query(serving: &mut Serving) {
 #[test]
 fn an_idle_device_draws_its_idle_power_at_any_clock() {
     let mut serving = serving("bert-base");
-    serving.set_clock(0, 400);
+    set_clock(&mut serving, 0, 400);
     serving.advance(SimTime::ZERO + SECOND * 10);
     assert!((serving.energy_j(0) - 250.0).abs() < 1e-9);
     assert_eq!(serving.busy(0), SimDuration::ZERO);
@@ -31,7 +33,7 @@ fn a_query_adds_the_energy_of_its_operators() {
         (Model::by_name("opt-1.3b").unwrap(), DeviceType::by_name("v100").unwrap());
     for clock in [1380, 945, 405] {
         let mut serving = serving("opt-1.3b");
-        serving.set_clock(0, clock);
+        set_clock(&mut serving, 0, clock);
         query(&mut serving);
         serving.advance(SimTime::ZERO + SECOND * 60);
         let cost = model.cost(&device, Work::prefill(512.0, 512.0 * 512.0));
@@ -51,7 +53,7 @@ fn a_change_of_clock_in_the_middle_of_an_iteration_is_worth_its_part() {
     query(&mut serving);
     let half = SimDuration::from_seconds(cost.seconds(&device, 1380) / 2.0).unwrap();
     serving.advance(SimTime::ZERO + half);
-    serving.set_clock(0, 600);
+    set_clock(&mut serving, 0, 600);
     serving.advance(SimTime::ZERO + SECOND * 60);
     let latency = serving.take_finished()[0].latency.seconds();
     let expect = (cost.seconds(&device, 1380) + cost.seconds(&device, 600)) / 2.0;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics on what cannot be made")]
 
+mod clocks;
 mod conservation;
 mod energy;
 mod environment;
