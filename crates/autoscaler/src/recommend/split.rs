@@ -112,25 +112,36 @@ impl Division<'_> {
         if stays && !(may_move && sized().any(|part| part.is_outside)) {
             return all_unchanged();
         }
-        let free = to.saturating_sub(fixed().map(|part| part.request).sum()) as f64;
         let needs: f64 = sized().map(|part| part.need).sum();
         if needs <= 0.0 {
             return all_unchanged();
         }
-        let divided = parts.iter().map(|part| {
-            // The size of a pod follows from the usage of all its containers. What uncontrolled
-            // ones request and do not use is not taken from the controlled ones.
-            let need = if has_fixed { part.need.ceil() as u64 } else { 0 };
-            let may_shrink = part.may_shrink && (!stays || self.may_move);
-            let low = if may_shrink { need } else { need.max(part.request) };
-            let new = self.bounded(part, low.max((free * part.need / needs).round() as u64));
-            self.pause.map_or(new, |pause| pause.limit_amount(part.request, new))
+        let free = to.saturating_sub(fixed().map(|part| part.request).sum());
+        let ranges: Vec<Range> = sized().map(|part| self.range(part, stays, has_fixed)).collect();
+        let mut divided = divide_in_ranges(free, &ranges).into_iter();
+        let divided = parts.iter().map(|part| match part.bounds {
+            Some(_) => divided.next().expect("there is one for each controlled container"),
+            None => part.request,
         });
         let divided: Vec<u64> = divided.collect();
         let moves = |(part, &new): (&Part, &u64)| {
             part.request.abs_diff(new) as f64 > MIN_MOVE * part.request as f64
         };
         if stays && !parts.iter().zip(&divided).any(moves) { all_unchanged() } else { divided }
+    }
+
+    /// What a controlled container may get.
+    fn range(&self, part: &Part, stays: bool, has_fixed: bool) -> Range {
+        // The size of a pod follows from the usage of all its containers. What uncontrolled ones
+        // request and do not use is not taken from the controlled ones.
+        let need = if has_fixed { part.need.ceil() as u64 } else { 0 };
+        let may_shrink = part.may_shrink && (!stays || self.may_move);
+        let low = if may_shrink { need } else { need.max(part.request) };
+        let ends = [low, u64::MAX].map(|end| {
+            let inside = self.bounded(part, end);
+            self.pause.map_or(inside, |pause| pause.limit_amount(part.request, inside))
+        });
+        Range { low: ends[0], high: ends[1], need: part.need }
     }
 
     fn bounded(&self, part: &Part, amount: u64) -> u64 {
@@ -142,10 +153,94 @@ impl Division<'_> {
     }
 }
 
+/// What one container may get of a resource, and its weight.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    low: u64,
+    high: u64,
+    need: f64,
+}
+
+/// Halvings that are enough for needs of any sizes: the interval ends between two neighbouring numbers.
+const BISECTIONS: u32 = 128;
+
+/// Divides an amount in proportion to needs, with each part inside its range. The parts add up to the
+/// amount if any parts inside the ranges do, so that a pod gets the size that was decided: what one
+/// container cannot take goes to the others.
+fn divide_in_ranges(amount: u64, ranges: &[Range]) -> Vec<u64> {
+    let parts_at = |level: f64| -> Vec<u64> {
+        let part = |range: &Range| ((level * range.need) as u64).clamp(range.low, range.high);
+        ranges.iter().map(part).collect()
+    };
+    let sum = |parts: &[u64]| parts.iter().map(|part| u128::from(*part)).sum::<u128>();
+    let needs = ranges.iter().map(|range| range.need).filter(|need| *need > 0.0);
+    let (mut level, mut too_high) = (0.0, (amount as f64 + 1.0) / needs.fold(f64::MAX, f64::min));
+    for _ in 0..BISECTIONS {
+        let middle = (level + too_high) / 2.0;
+        let fits = sum(&parts_at(middle)) <= u128::from(amount);
+        *if fits { &mut level } else { &mut too_high } = middle;
+    }
+    let mut parts = parts_at(level);
+    // What rounding left, and what no container needs.
+    let mut rest = u64::try_from(u128::from(amount).saturating_sub(sum(&parts))).unwrap_or(0);
+    for (part, range) in parts.iter_mut().zip(ranges) {
+        let more = rest.min(range.high - *part);
+        *part += more;
+        rest -= more;
+    }
+    parts
+}
+
 fn to_u64<T: Copy + PartialOrd + std::fmt::Display>(
     bounds: &Bounds<T>,
     number: fn(T) -> u64,
 ) -> Bounds<u64> {
     Bounds::try_new(number(bounds.low()), number(bounds.high()))
         .expect("the conversion is monotone")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range(low: u64, high: u64, need: f64) -> Range {
+        Range { low, high, need }
+    }
+
+    #[test]
+    fn what_one_container_cannot_take_goes_to_the_others() {
+        let check = |amount, ranges: &[Range], expect: &[u64]| {
+            assert_eq!(divide_in_ranges(amount, ranges), expect, "{amount} in {ranges:?}");
+        };
+        let (any, small) = ([range(0, 2000, 300.0), range(0, 2000, 100.0)], range(50, 200, 300.0));
+        check(800, &any, &[600, 200]);
+        check(800, &[small, any[1]], &[200, 600]);
+        check(800, &[small, range(0, 300, 100.0), any[1]], &[200, 300, 300]);
+        check(100, &[range(0, 2000, 900.0), range(80, 100, 100.0)], &[20, 80]);
+        // No parts inside the ranges add up to the amount: the nearest do.
+        check(10, &[small, range(20, 30, 1.0)], &[50, 20]);
+        check(900, &[small, range(20, 30, 1.0)], &[200, 30]);
+        // Without needs the first takes what it can.
+        check(100, &[range(10, 40, 0.0), range(10, 70, 0.0)], &[40, 60]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_inside_their_ranges_and_add_up_to_the_amount(
+            ranges in prop::collection::vec((0..1u64 << 34, 0..1u64 << 34, 0.0..1e10), 1..6),
+            share in 0.0..1.0,
+        ) {
+            let of = |&(low, more, need): &(u64, u64, f64)| range(low, low + more, need);
+            let ranges: Vec<Range> = ranges.iter().map(of).collect();
+            let low: u64 = ranges.iter().map(|range| range.low).sum();
+            let high: u64 = ranges.iter().map(|range| range.high).sum();
+            let amount = low + ((high - low) as f64 * share) as u64;
+            let parts = divide_in_ranges(amount, &ranges);
+            prop_assert_eq!(parts.iter().sum::<u64>(), amount);
+            for (part, range) in parts.iter().zip(&ranges) {
+                prop_assert!((range.low..=range.high).contains(part));
+            }
+        }
+    }
 }

@@ -291,6 +291,23 @@ fn no_request_falls_while_the_slo_is_not_measured() {
 }
 
 #[test]
+fn the_containers_of_a_pod_get_what_was_decided_for_it() {
+    let limits = json!([{"name": "app", "requests": {"maxAllowed": {"cpu": "300m"}}}]);
+    let global = json!({"minReplicas": 2, "maxReplicas": 2});
+    let mut engine = constrained(json!({}), json!({"container": limits, "global": global}));
+    let pod = vec![
+        container(0, "app", (250, 256), (250, 200)),
+        container(0, "helper", (250, 256), (250, 200)),
+    ];
+    let outcome = recommend(&mut engine, &inputs(0, SimTime::ZERO, vec![pod; 2]));
+    let [app, helper] = ["app", "helper"].map(|name| outcome.containers[name].0.millicores());
+    let decided = outcome.decision.applied().cpu.millicores();
+    assert!(decided > 650, "{}", outcome.decision);
+    // What the one may not get, the other does.
+    assert_eq!((app, helper), (300, decided - 300));
+}
+
+#[test]
 fn an_oom_kill_of_an_uncontrolled_container_makes_no_other_larger() {
     let mut engine = beside_an_uncontrolled_proxy(json!({}), 2);
     let pod = [("app", (200, 512), (100, 450)), ("proxy", (100, 64), (5, 60))];
