@@ -181,6 +181,18 @@ pub struct TeamState {
     pub set_points: GlobalState,
 }
 
+impl Persist for TeamState {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        self.utilization.save(&format!("{name}/utilization"), out);
+        self.set_points.save(&format!("{name}/set_points"), out);
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        self.utilization.load(&format!("{name}/utilization"), from)?;
+        self.set_points.load(&format!("{name}/set_points"), from)
+    }
+}
+
 /// A schema with the others behind its own features: the mean and the deviation of seven figures,
 /// each with its name and range.
 pub(crate) fn with_team(

@@ -1,5 +1,7 @@
 //! The virtual agent of Section 4.7.1: all the others, as one agent sees them.
 
+use homeostat_core::{Persist, Result as CoreResult, Snapshot};
+
 use crate::{Features, ScalingAction, SetPoints};
 
 /// Variables of the auxiliary global state.
@@ -189,5 +191,37 @@ impl GlobalState {
             *slot = *figure as f32;
         }
         features
+    }
+}
+
+impl Persist for GlobalState {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        let figures = [
+            self.others as f64,
+            self.limit_cpu,
+            self.limit_memory,
+            self.vertical,
+            self.horizontal,
+            self.preservation,
+            self.use_cpu,
+            self.use_memory,
+        ];
+        out.put_f64(name, [&figures[..], &self.deviations].concat());
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
+        let figures = from.f64s(name, 1 + Self::FEATURES)?;
+        *self = Self {
+            others: figures[0] as usize,
+            limit_cpu: figures[1],
+            limit_memory: figures[2],
+            vertical: figures[3],
+            horizontal: figures[4],
+            preservation: figures[5],
+            use_cpu: figures[6],
+            use_memory: figures[7],
+            deviations: std::array::from_fn(|variable| figures[1 + VARIABLES + variable]),
+        };
+        Ok(())
     }
 }

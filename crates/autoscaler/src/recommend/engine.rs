@@ -12,7 +12,7 @@ use homeostat_core::{
 use homeostat_decide::{
     Allocation, AllocationBounds, Decision, Features, GuardReason, Guards, GuardsConfig, Hpa,
     HpaConfig, HpaVpaConfig, MemberState, MetricsTrust, Observation, Policy, Reason, ReplicaSample,
-    ScalingBehavior, SloStatus, StepLimit, StepSize, TeamMember, Vpa, decide,
+    ScalingBehavior, SloStatus, StepLimit, StepSize, TeamMember, TeamState, Vpa, decide,
 };
 use homeostat_rl::{LearnedPolicy, Sampling};
 
@@ -103,6 +103,10 @@ pub struct Engine {
     last_action: LastAction,
     /// Encodes what the other members of its team see.
     member: TeamMember,
+    /// What it saw of its team last.
+    team: Option<TeamState>,
+    /// Whether that was before a restart: the other members are not known yet.
+    is_team_restored: bool,
 }
 
 impl Engine {
@@ -151,6 +155,8 @@ impl Engine {
             features: None,
             last_action: LastAction::default(),
             member: TeamMember::new(anything),
+            team: None,
+            is_team_restored: false,
             limits: BTreeMap::new(),
             plan,
         })
@@ -207,6 +213,7 @@ impl Engine {
             _ => obs.latency.is_some_and(|latency| latency <= obs.slo.threshold()),
         });
         let is_slo_met = is_reached.filter(|&reached| reached || self.may_be_cause(&obs));
+        obs.team = self.see_team(inputs.team);
         obs.slo_status = Some(match is_slo_met {
             Some(true) => SloStatus::Met,
             Some(false) => SloStatus::Violated,
@@ -314,6 +321,15 @@ impl Engine {
         let memory = sizes.values().map(|(_, memory)| memory.bytes()).sum();
         let (cpu, memory) = (Millicores::new(cpu), Bytes::new(memory));
         Some((Allocation { cpu, memory, ..mean }, sizes))
+    }
+
+    /// What it knows of the other members of its team. After a restart no member is known before the
+    /// first resync has ended, and a policy must not take that for a team of one.
+    fn see_team(&mut self, observed: Option<TeamState>) -> Option<TeamState> {
+        if observed.is_some() {
+            (self.team, self.is_team_restored) = (observed, false);
+        }
+        observed.or(self.team.filter(|_| self.is_team_restored))
     }
 
     /// Whether the pods may be the cause of an SLO violation. A throughput also falls when fewer

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use homeostat_core::{Bytes, Millicores, Persist, Result as CoreResult, Snapshot};
-use homeostat_decide::{Features, TeamMember};
+use homeostat_decide::{Features, TeamMember, TeamState};
 
 use super::Engine;
 use super::config::container_history;
@@ -22,6 +22,9 @@ impl Persist for Engine {
         out.put_u64(&format!("{name}/unseen_oom_kills"), [u64::from(self.unseen_oom_kills)]);
         self.last_action.save(&format!("{name}/last_action"), out);
         self.member.save(&format!("{name}/member"), out);
+        if let Some(team) = &self.team {
+            team.save(&format!("{name}/team"), out);
+        }
         match (&self.learned, &self.restored) {
             (Some(served), _) => served.policy.save(&format!("{name}/learned"), out),
             // The policy file could not be read since the restart: its state is kept.
@@ -74,10 +77,13 @@ impl Persist for Engine {
         let loaded = features.load(&format!("{name}/features"), from);
         self.features = loaded.ok().map(|()| features);
         let mut member = TeamMember::new(*self.guards.bounds());
-        // Absent in checkpoints of versions without teams.
+        // Both are absent in checkpoints of versions without teams.
         if member.load(&format!("{name}/member"), from).is_ok() {
             self.member = member;
         }
+        let mut team = TeamState::default();
+        self.is_team_restored = team.load(&format!("{name}/team"), from).is_ok();
+        self.team = self.is_team_restored.then_some(team);
         // Checkpoints of the release before have other names.
         let kills = from
             .u64s(&format!("{name}/unseen_oom_kills"), 1)

@@ -221,6 +221,30 @@ fn a_policy_of_a_team_reads_the_other_members() {
 }
 
 #[test]
+fn after_a_restart_the_team_is_as_it_was_until_the_other_members_are_known() {
+    let advice = policy(SetPoints::team_feature_schema(), SetPoints::action_schema());
+    let member = engine(latency(), mean_latency()).recommend(&inputs(load()), None, None);
+    let member = member.expect("pods").member.expect("its metrics are trusted");
+    let team = TeamSnapshot::new([("a", member), ("b", member)].into_iter().collect());
+    let team_load = |engine: &mut Engine, team| {
+        let inputs = Inputs { team, ..inputs(load()) };
+        features(&engine.recommend(&inputs, None, Some(&advice)).expect("pods"))["team load"]
+    };
+    let mut unbroken = engine(latency(), mean_latency());
+    let before = team_load(&mut unbroken, Some(team.others(&"a")));
+    assert!(before > 0.0);
+    let mut checkpoint = Snapshot::default();
+    unbroken.save("engine", &mut checkpoint);
+    let mut restarted = engine(latency(), mean_latency());
+    restarted.load("engine", &checkpoint).expect("just saved");
+    assert_eq!(team_load(&mut restarted, None), before);
+    assert_eq!(team_load(&mut restarted, None), before);
+    // The others are gone.
+    assert_eq!(team_load(&mut restarted, Some(TeamState::default())), 0.0);
+    assert_eq!(team_load(&mut restarted, None), 0.0);
+}
+
+#[test]
 fn nothing_is_shown_to_the_team_of_metrics_that_are_not_trusted() {
     let mut engine = engine(latency(), mean_latency());
     let inputs = Inputs { objective: read(f64::NAN), ..inputs(load()) };
