@@ -1,4 +1,4 @@
-//! PromQL limited to one namespace: every selector of a query gets a matcher, so that whoever may write an
+//! PromQL limited to one namespace: every selector of a query gets a matcher, so that a user who may write an
 //! object reads no series of other namespaces through it.
 //!
 //! It reads tokens, not a grammar. What it does not understand is refused, and a name that could be a

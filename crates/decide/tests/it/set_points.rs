@@ -20,14 +20,14 @@ fn bounds() -> AllocationBounds {
     AllocationBounds::with_dissertation_cpu(Bounds::try_new(1, 12).unwrap(), memory)
 }
 
-fn desk() -> SetPoints {
+fn points() -> SetPoints {
     SetPoints::new(bounds())
 }
 
 /// Shows a window and carries an action out.
-fn allocate(desk: &mut SetPoints, action: SetPoint, obs: &Observation) -> Allocation {
-    desk.observe(obs);
-    desk.propose(action, &obs.allocation).setting().unwrap()
+fn allocate(points: &mut SetPoints, action: SetPoint, obs: &Observation) -> Allocation {
+    points.observe(obs);
+    points.propose(action, &obs.allocation).setting().unwrap()
 }
 
 fn at_rate(arrivals_per_s: f64) -> Observation {
@@ -37,21 +37,21 @@ fn at_rate(arrivals_per_s: f64) -> Observation {
 #[test]
 fn replicas_are_the_load_and_its_root_to_spare_and_the_weight_is_as_named() {
     // 16 requests a second of 250 ms each keep four replicas busy; twice the root of four more.
-    let wanted = allocate(&mut desk(), SetPoint::from_choices(1, 3), &at_rate(16.0));
+    let wanted = allocate(&mut points(), SetPoint::from_choices(1, 3), &at_rate(16.0));
     assert_eq!((wanted.replicas, wanted.cpu), (8, Millicores::new(250)));
     assert_eq!(wanted.memory, observation().allocation.memory, "memory stays");
 }
 
 #[test]
 fn a_quiet_window_takes_nothing_away_and_three_of_them_do() {
-    let mut desk = desk();
+    let mut points = points();
     let busy = SetPoint::from_choices(2, 3);
-    let mut replicas = allocate(&mut desk, busy, &at_rate(16.0)).replicas;
+    let mut replicas = allocate(&mut points, busy, &at_rate(16.0)).replicas;
     let mut seen = vec![replicas];
     for _ in 0..3 {
         let mut obs = at_rate(4.0);
         obs.allocation.replicas = replicas;
-        replicas = allocate(&mut desk, busy, &obs).replicas;
+        replicas = allocate(&mut points, busy, &obs).replicas;
         seen.push(replicas);
     }
     assert_eq!(seen, [8, 8, 8, 3]);
@@ -60,18 +60,18 @@ fn a_quiet_window_takes_nothing_away_and_three_of_them_do() {
 #[test]
 fn before_any_arrival_rate_the_replicas_stay() {
     let obs = at_rate(f64::NAN);
-    let wanted = allocate(&mut desk(), SetPoint::from_choices(4, 4), &obs);
+    let wanted = allocate(&mut points(), SetPoint::from_choices(4, 4), &obs);
     assert_eq!(wanted.replicas, obs.allocation.replicas);
 }
 
 #[test]
 fn a_desk_that_was_saved_goes_on_as_it_was() {
-    let mut first = desk();
+    let mut first = points();
     allocate(&mut first, SetPoint::from_choices(0, 4), &at_rate(16.0));
     let mut saved = Snapshot::default();
-    first.save("desk", &mut saved);
-    let mut second = desk();
-    second.load("desk", &saved).expect("its own state");
+    first.save("points", &mut saved);
+    let mut second = points();
+    second.load("points", &saved).expect("its own state");
     assert_eq!(first, second);
 }
 
@@ -79,7 +79,7 @@ fn a_desk_that_was_saved_goes_on_as_it_was() {
 fn without_a_profile_the_cpu_time_of_a_request_is_estimated_from_usage() {
     // Two replicas use half a core each for five requests a second: 200 ms of CPU a request.
     let unprofiled = Observation { service_time: None, ..at_rate(5.0) };
-    let mut encoder = desk();
+    let mut encoder = points();
     encoder.observe(&unprofiled);
     let wanted = encoder.propose(SetPoint::from_choices(1, 1), &unprofiled.allocation);
     assert_eq!(wanted.replicas, 2.0);
@@ -95,13 +95,13 @@ proptest! {
     ) {
         let bounds: AllocationBounds = bounds();
         let obs = Observation { concurrency, waiting, ..at_rate(rate) };
-        let mut desk = desk();
-        for (feature, (least, most)) in desk.observe(&obs).iter().zip(SetPoints::RANGES) {
+        let mut points = points();
+        for (feature, (least, most)) in points.observe(&obs).iter().zip(SetPoints::RANGES) {
             prop_assert!((least..=most).contains(feature), "{feature}");
         }
         let action = SetPoint::from_choices(choices.0, choices.1);
         let decided = {
-            let proposal = desk.propose(action, &obs.allocation);
+            let proposal = points.propose(action, &obs.allocation);
             let mut guards = Guards::bounds_only(bounds).unwrap();
             *decide(&mut PreparedProposal::new(proposal), &mut guards, &obs).applied()
         };

@@ -47,8 +47,8 @@ pub(crate) struct RunArguments {
     /// object's own namespace in it.
     #[arg(long, value_name = "LABEL", default_value = "namespace", value_parser = label_name)]
     prometheus_namespace_label: String,
-    /// Let the queries of objects read the series of every namespace: whoever may write an object in one
-    /// namespace can then read the metrics of all.
+    /// Let the queries of objects read the series of every namespace: a user who may write an object in
+    /// one namespace can then read the metrics of all.
     #[arg(long)]
     prometheus_any_namespace: bool,
     /// Time between two resyncs of all objects. Queries of latency SLOs are sent three times as
