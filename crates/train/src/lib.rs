@@ -9,6 +9,7 @@ mod episode_stats;
 mod evaluate;
 mod evaluate_together;
 mod metrics;
+mod provenance;
 mod separate_envs;
 mod shared_envs;
 pub mod team;

@@ -43,9 +43,9 @@ pub struct RoundTiming {
 impl MetricWriters {
     /// Opens the files of a run. After a resume, lines of rounds beyond `step` are
     /// dropped: the resumed run writes them again.
-    pub(crate) fn open(folder: &RunDirectory, extra: ExtraWriters, step: u64) -> Result<Self> {
+    pub(crate) fn open(directory: &RunDirectory, extra: ExtraWriters, step: u64) -> Result<Self> {
         let open = |name: &str| -> Result<BufWriter<File>> {
-            let path = folder.file(name);
+            let path = directory.file(name);
             keep_lines_up_to(&path, step)?;
             append(&path)
         };
@@ -54,7 +54,7 @@ impl MetricWriters {
             timing: open("timing.jsonl")?,
             tensorboard: extra
                 .tensorboard
-                .then(|| EventFile::create(&folder.file("tensorboard"), step))
+                .then(|| EventFile::create(&directory.file("tensorboard"), step))
                 .transpose()?,
         })
     }
@@ -147,8 +147,8 @@ fn scalars(round: &AgentRound) -> Vec<(String, f64)> {
 
 /// Writes `metrics.csv` from `metrics.jsonl`: every figure that any round had is a
 /// column, in the order of their first appearance.
-pub(crate) fn write_csv(folder: &RunDirectory) -> Result<()> {
-    let text = folder.read("metrics.jsonl")?;
+pub(crate) fn write_csv(directory: &RunDirectory) -> Result<()> {
+    let text = directory.read("metrics.jsonl")?;
     let lines: Vec<Map<String, Value>> = text
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
@@ -169,7 +169,7 @@ pub(crate) fn write_csv(folder: &RunDirectory) -> Result<()> {
         let cells: Vec<_> = columns.iter().map(|column| cell(line.get(*column))).collect();
         table.push_str(&(cells.join(",") + "\n"));
     }
-    folder.write("metrics.csv", table.as_bytes())
+    directory.write("metrics.csv", table.as_bytes())
 }
 
 fn append(path: &Path) -> Result<BufWriter<File>> {

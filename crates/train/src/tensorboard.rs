@@ -15,11 +15,11 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// A new file in the directory `folder`; a resumed run adds one more, which TensorBoard joins.
-    pub(crate) fn create(folder: &Path, step: u64) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(file_error("create", folder))?;
-        let path =
-            folder.join(format!("events.out.tfevents.{:010}.homeostat-{step}", wall_time() as u64));
+    /// A new file in `directory`; a resumed run adds one more, which TensorBoard joins.
+    pub(crate) fn create(directory: &Path, step: u64) -> Result<Self> {
+        fs::create_dir_all(directory).map_err(file_error("create", directory))?;
+        let path = directory
+            .join(format!("events.out.tfevents.{:010}.homeostat-{step}", wall_time() as u64));
         let file = File::create(&path).map_err(file_error("create", &path))?;
         let mut this = Self { file: BufWriter::new(file) };
         let mut event = event(0);

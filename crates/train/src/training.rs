@@ -11,12 +11,11 @@ use homeostat_lab::{
     Assignment, Environments, Error, FoundCheckpoint, Result, RunConfig, RunDirectory, Settings,
     Summary, UserLayers,
 };
-use homeostat_rl::RunProvenance;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::episode_stats::{AgentRound, TimeSplit};
 use crate::metrics::{ExtraWriters, MetricWriters, RoundTiming, write_csv};
+use crate::provenance::provenance;
 use crate::trainer::Trainer;
 
 /// Observes a run.
@@ -95,7 +94,7 @@ impl Progress<'_> {
 /// A run that is ready to go.
 pub struct Training {
     config: RunConfig,
-    folder: RunDirectory,
+    directory: RunDirectory,
     trainer: Trainer,
     writers: MetricWriters,
     extra: ExtraWriters,
@@ -142,8 +141,8 @@ impl Training {
     /// A new run in a new run directory.
     pub fn start(config: RunConfig, path: &Path, extra: ExtraWriters) -> Result<Self> {
         let trainer = Trainer::new(&config)?;
-        let folder = RunDirectory::create(path)?;
-        folder.write("config.toml", config.toml.as_bytes())?;
+        let directory = RunDirectory::create(path)?;
+        directory.write("config.toml", config.toml.as_bytes())?;
         let facts = json!({
             "homeostat": env!("CARGO_PKG_VERSION"),
             "algorithm": config.algorithm_name(),
@@ -152,11 +151,11 @@ impl Training {
             "agents": config.agents,
             "kernel": config.kernel.to_string(),
         });
-        folder.write("run.json", format!("{facts:#}\n").as_bytes())?;
-        let writers = MetricWriters::open(&folder, extra, 0)?;
+        directory.write("run.json", format!("{facts:#}\n").as_bytes())?;
+        let writers = MetricWriters::open(&directory, extra, 0)?;
         let last = trainer.latest();
         let unsaved = last.iter().map(|agent| agent.agent).collect();
-        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
+        Ok(Self { config, directory, trainer, writers, extra, last, unsaved })
     }
 
     /// Goes on with a run from its newest whole checkpoint; `steps` may raise the
@@ -168,16 +167,16 @@ impl Training {
         extra: ExtraWriters,
         watcher: &mut dyn Watcher,
     ) -> Result<Self> {
-        let folder = RunDirectory::open_locked(path)?;
-        let text = String::from_utf8_lossy(&folder.read("config.toml")?).into_owned();
-        let name = folder.file("config.toml").display().to_string();
+        let directory = RunDirectory::open_locked(path)?;
+        let text = String::from_utf8_lossy(&directory.read("config.toml")?).into_owned();
+        let name = directory.file("config.toml").display().to_string();
         let mut layers = UserLayers::of_file(name, text);
         let steps = steps.map(|steps| Assignment::new("run.steps", steps.to_string(), "--steps"));
         layers.flags.extend(steps);
         let settings = Settings::resolve(environments, &layers)?;
         settings.renamed().iter().for_each(|renamed| watcher.note(renamed));
         let config = settings.validate()?;
-        let trainer = match folder.newest_checkpoint()? {
+        let trainer = match directory.newest_checkpoint()? {
             Some(found) => {
                 for refused in &found.refused {
                     watcher.note(&format!("passed over a damaged checkpoint: {refused}"));
@@ -189,11 +188,11 @@ impl Training {
                 Trainer::new(&config)?
             }
         };
-        folder.write("config.toml", config.toml.as_bytes())?;
-        let writers = MetricWriters::open(&folder, extra, trainer.step())?;
+        directory.write("config.toml", config.toml.as_bytes())?;
+        let writers = MetricWriters::open(&directory, extra, trainer.step())?;
         let last = trainer.latest();
         let unsaved = last.iter().map(|agent| agent.agent).collect();
-        Ok(Self { config, folder, trainer, writers, extra, last, unsaved })
+        Ok(Self { config, directory, trainer, writers, extra, last, unsaved })
     }
 
     fn restore(
@@ -227,7 +226,7 @@ impl Training {
 
     /// The run directory.
     pub fn directory(&self) -> &RunDirectory {
-        &self.folder
+        &self.directory
     }
 
     /// The run's settings.
@@ -289,25 +288,16 @@ impl Training {
     fn save(&mut self) -> Result<()> {
         self.writers.sync()?;
         let checkpoint = self.trainer.checkpoint().to_bytes();
-        self.folder.write_checkpoint(self.trainer.step(), &checkpoint)?;
+        self.directory.write_checkpoint(self.trainer.step(), &checkpoint)?;
         for (agent, policy) in self.trainer.policies() {
             // An agent that left long ago is written once, not again with every checkpoint.
             if self.unsaved.contains(&agent) {
-                let policy = policy.with_run(Some(self.provenance()));
-                self.folder.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
+                let policy = policy.with_run(Some(provenance(&self.config, self.config.steps)));
+                self.directory.write(&format!("policies/{agent}.policy"), &policy.to_bytes())?;
             }
         }
         self.unsaved.clear();
         Ok(())
-    }
-
-    /// What a policy file says of this run.
-    fn provenance(&self) -> RunProvenance {
-        let (seed, steps) = (self.config.seed, self.config.steps);
-        let settings = self.config.identity.clone();
-        let digest = Sha256::digest(format!("{seed}\n{steps}\n{settings:?}"));
-        let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        RunProvenance { seed, steps, settings, hash }
     }
 
     fn finish(
@@ -318,7 +308,7 @@ impl Training {
         split: TimeSplit,
     ) -> Result<TrainingSummary> {
         if self.extra.csv {
-            write_csv(&self.folder)?;
+            write_csv(&self.directory)?;
         }
         // Of all agents that ever learnt: those that left are not part of the last round.
         let agents = self.trainer.latest();
@@ -349,7 +339,7 @@ impl Training {
             fields.insert("slo_violation_ratio".to_owned(), json!(service.slo_violation_ratio));
             fields.insert("containers".to_owned(), json!(service.containers));
         }
-        self.folder.write("summary.json", format!("{figures:#}\n").as_bytes())?;
+        self.directory.write("summary.json", format!("{figures:#}\n").as_bytes())?;
         let elapsed = start.elapsed().as_secs_f64();
         let steps = self.trainer.steps_of_all() - first_steps;
         let timing = json!({

@@ -13,6 +13,8 @@ use homeostat_simppo::{
 };
 use serde_json::{Value, json};
 
+use crate::provenance::provenance;
+
 /// How long an agent runs, and in what rhythm.
 #[derive(Debug, Clone)]
 pub struct AgentPlan {
@@ -292,7 +294,8 @@ impl TeamAgent {
         let (step, kernel) = (self.status.step, self.config.kernel);
         let checkpoint = Checkpoint::new(step, kernel, &self.config.identity, state);
         self.directory.write_checkpoint(step, &checkpoint.to_bytes())?;
-        self.directory.write("policies/agent-0.policy", &self.learner.policy().to_bytes())
+        let policy = self.learner.policy().with_run(Some(provenance(&self.config, step)));
+        self.directory.write("policies/agent-0.policy", &policy.to_bytes())
     }
 
     fn resume(&mut self, name: &AgentName, watcher: &mut dyn AgentWatcher) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use homeostat_env::Action;
 use homeostat_lab::{Assignment, Environments, Error, RunConfig, Settings, UserLayers};
+use homeostat_rl::Policy;
 use homeostat_simppo::{
     AgentName, Change, Coordination, CoordinationError, Coordinator, CoordinatorConfig, Member,
     Membership, Participant, ParticipantConfig, Registration, SeatObservation, StepOutcome,
@@ -154,6 +155,11 @@ fn an_agent_that_was_stopped_goes_on_with_its_weights_bit_for_bit() {
     assert_eq!(notes.resumed, Some(65));
     let policy = |run: &Path| std::fs::read(run.join("policies/agent-0.policy")).unwrap();
     assert!(policy(&whole) == policy(&parts), "the policies differ");
+    // The file says where it comes from.
+    let policy = Policy::from_bytes(&policy(&whole)).unwrap();
+    let run = policy.provenance().run.as_ref().unwrap();
+    assert_eq!((run.seed, run.steps), (3, 170));
+    assert_eq!(run.settings["faas.functions"], "3");
 }
 
 #[test]
