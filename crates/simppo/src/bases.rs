@@ -1,6 +1,6 @@
-//! Base models (section 4.7.2): one pair of networks for each kind of function, from which new
+//! Base models (section 4.7.2): one pair of networks for each type of function, from which new
 //! agents start. They follow in the background, by taking over the weights of the agent of
-//! their kind that does best. (Averaging the weights of networks that were trained apart would
+//! their type that does best. (Averaging the weights of networks that were trained apart would
 //! give a network that does neither's work.)
 
 use homeostat_core::{Result, Snapshot};
@@ -8,7 +8,7 @@ use homeostat_rl::Ppo;
 
 use crate::TaskType;
 
-/// The base model of each kind, once an agent of it has finished an episode.
+/// The base model of each type, once an agent of it has finished an episode.
 #[derive(Debug, Default)]
 pub(crate) struct Bases([Option<Weights>; TaskType::ALL.len()]);
 
@@ -26,9 +26,9 @@ impl Weights {
 }
 
 impl Bases {
-    /// The base of a kind becomes a copy of this agent's networks.
-    pub(crate) fn follow(&mut self, kind: TaskType, ppo: &Ppo) {
-        match &mut self.0[kind as usize] {
+    /// The base of a type becomes a copy of this agent's networks.
+    pub(crate) fn follow(&mut self, task_type: TaskType, ppo: &Ppo) {
+        match &mut self.0[task_type as usize] {
             Some(base) => {
                 let (actor, critic) = ppo.networks();
                 base.actor.copy_from_slice(actor.params());
@@ -38,9 +38,9 @@ impl Bases {
         }
     }
 
-    /// A new agent starts from the base of its kind, where there is one.
-    pub(crate) fn start(&self, kind: TaskType, ppo: &mut Ppo) {
-        if let Some(base) = &self.0[kind as usize] {
+    /// A new agent starts from the base of its type, where there is one.
+    pub(crate) fn start(&self, task_type: TaskType, ppo: &mut Ppo) {
+        if let Some(base) = &self.0[task_type as usize] {
             let (actor, critic) = ppo.networks_mut();
             actor.params_mut().copy_from_slice(&base.actor);
             critic.params_mut().copy_from_slice(&base.critic);
@@ -48,8 +48,8 @@ impl Bases {
     }
 
     pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
-        for (kind, base) in TaskType::ALL.into_iter().zip(&self.0) {
-            let name = format!("{name}/{}", kind.name());
+        for (task_type, base) in TaskType::ALL.into_iter().zip(&self.0) {
+            let name = format!("{name}/{}", task_type.name());
             out.put_u64(&format!("{name}/there"), [u64::from(base.is_some())]);
             if let Some(base) = base {
                 out.put_f32(&format!("{name}/actor"), base.actor.as_slice());
@@ -60,8 +60,8 @@ impl Bases {
 
     /// Restores what [`Bases::save`] wrote; `like` is an agent with networks of the same form.
     pub(crate) fn load(&mut self, name: &str, like: &Ppo, from: &Snapshot) -> Result<()> {
-        for (kind, slot) in TaskType::ALL.into_iter().zip(&mut self.0) {
-            let name = format!("{name}/{}", kind.name());
+        for (task_type, slot) in TaskType::ALL.into_iter().zip(&mut self.0) {
+            let name = format!("{name}/{}", task_type.name());
             *slot = None;
             if from.u64s(&format!("{name}/there"), 1)?[0] != 0 {
                 let mut base = Weights::of(like);

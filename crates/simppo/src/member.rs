@@ -7,7 +7,7 @@ use crate::TaskType;
 /// One agent.
 pub(crate) struct Member {
     pub(crate) agent: AgentId,
-    pub(crate) kind: TaskType,
+    pub(crate) task_type: TaskType,
     /// Which learner plays for it.
     pub(crate) net: usize,
     /// Its learner's row in each copy of the environment.
@@ -21,7 +21,7 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Running {
     pub(crate) own: f64,
-    pub(crate) paid: f64,
+    pub(crate) shared: f64,
     pub(crate) length: u32,
 }
 
@@ -38,9 +38,9 @@ struct Record {
 const LAST: f64 = 0.1;
 
 impl Member {
-    pub(crate) fn new(agent: AgentId, kind: TaskType, net: usize, rows: Vec<usize>) -> Self {
+    pub(crate) fn new(agent: AgentId, task_type: TaskType, net: usize, rows: Vec<usize>) -> Self {
         let running = vec![Running::default(); rows.len()];
-        Self { agent, kind, net, rows, running, record: Record::default() }
+        Self { agent, task_type, net, rows, running, record: Record::default() }
     }
 
     /// Ends the episode in one copy of the environment.
@@ -61,12 +61,12 @@ impl Member {
 
     pub(crate) fn save(&self, out: &mut Snapshot) {
         let name = name_of(self.agent);
-        let mut facts = vec![self.kind as u64, self.net as u64];
+        let mut facts = vec![self.task_type as u64, self.net as u64];
         facts.extend(self.rows.iter().map(|row| *row as u64));
         out.put_u64(&format!("{name}/facts"), facts);
         let mut books = vec![self.record.sum, self.record.weight];
         for running in &self.running {
-            books.extend([running.own, running.paid, f64::from(running.length)]);
+            books.extend([running.own, running.shared, f64::from(running.length)]);
         }
         out.put_f64(&format!("{name}/books"), books);
     }
@@ -78,12 +78,12 @@ impl Member {
         let books = from.f64s(&format!("{name}/books"), 2 + 3 * envs)?;
         let running = books[2..].chunks_exact(3).map(|books| Running {
             own: books[0],
-            paid: books[1],
+            shared: books[1],
             length: books[2] as u32,
         });
         Ok(Self {
             agent,
-            kind: TaskType::from_index(facts[0]),
+            task_type: TaskType::from_index(facts[0]),
             net: facts[1] as usize,
             rows: facts[2..].iter().map(|row| *row as usize).collect(),
             running: running.collect(),
@@ -105,7 +105,7 @@ mod tests {
         let mut member = Member::new(AgentId::new(0), TaskType::Cpu, 0, vec![0]);
         assert_eq!(member.mean_reward(), None);
         for episode in 0..50 {
-            member.running[0] = Running { own: -6.0, paid: 0.0, length: 3 };
+            member.running[0] = Running { own: -6.0, shared: 0.0, length: 3 };
             member.finish(0);
             let mean_reward = member.mean_reward().expect("an episode has ended");
             assert!((mean_reward + 2.0).abs() < 1e-12, "{mean_reward} after {episode}");

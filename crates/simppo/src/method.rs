@@ -57,9 +57,9 @@ pub enum ParameterSharing {
     /// No sharing: every agent has its own networks.
     #[serde(alias = "nobody")]
     None,
-    /// No sharing; a newcomer starts from the base model of its kind (section 4.7.2).
+    /// No sharing; a newcomer starts from the base model of its type (section 4.7.2).
     Base,
-    /// One pair of networks for each kind of function.
+    /// One pair of networks for each type of function.
     Kind,
     /// One pair of networks for all.
     All,

@@ -39,7 +39,7 @@ pub(crate) struct Origin {
     /// Its first agent, which its errors name.
     pub(crate) agent: AgentId,
     /// The task type of that agent, and of all the others where networks are shared by type.
-    pub(crate) kind: TaskType,
+    pub(crate) task_type: TaskType,
     /// How many times the minibatch of one agent in one environment it takes.
     pub(crate) rows: usize,
 }
@@ -213,7 +213,7 @@ impl Net {
             obs.clear();
             tables[env].last_row(place, rules, &mut obs);
             let outcome = Outcome {
-                reward: last.paid,
+                reward: last.shared,
                 terminated: last.terminated,
                 truncated: last.truncated,
                 next_obs: &obs,
@@ -247,10 +247,10 @@ impl Net {
     }
 
     pub(crate) fn save(&self, name: &str, out: &mut Snapshot) {
-        let Origin { agent, kind, rows } = self.origin;
+        let Origin { agent, task_type, rows } = self.origin;
         out.put_u64(
             &format!("{name}/origin"),
-            [u64::from(agent.number()), kind as u64, rows as u64, self.step],
+            [u64::from(agent.number()), task_type as u64, rows as u64, self.step],
         );
         let stopped = self.stopped.as_deref().unwrap_or_default();
         out.put_u8(&format!("{name}/stopped"), stopped.as_bytes());
@@ -263,7 +263,7 @@ impl Net {
         let step = origin[3];
         let origin = Origin {
             agent: AgentId::new(origin[0] as u32),
-            kind: TaskType::from_index(origin[1]),
+            task_type: TaskType::from_index(origin[1]),
             rows: origin[2] as usize,
         };
         // Every stream is restored below.

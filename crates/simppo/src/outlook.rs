@@ -64,9 +64,9 @@ impl StateLayout {
     }
 }
 
-/// Numbers that a view adds to a state of `width` figures.
-pub(crate) fn width_of(view: CriticInput, width: usize) -> usize {
-    match view {
+/// Numbers that an input adds to a state of `width` figures.
+pub(crate) fn width_of(input: CriticInput, width: usize) -> usize {
+    match input {
         CriticInput::Local => 0,
         CriticInput::Others => GlobalState::FEATURES,
         CriticInput::OthersPlain => GlobalState::FEATURES / 2,
@@ -82,7 +82,7 @@ pub(crate) struct AgentGroup<'a> {
     pub(crate) states: &'a [f32],
     pub(crate) width: usize,
     pub(crate) actions: &'a [Action],
-    pub(crate) kinds: &'a [TaskType],
+    pub(crate) task_types: &'a [TaskType],
     /// Agents that a sum is measured against.
     pub(crate) per: f64,
 }
@@ -90,10 +90,10 @@ pub(crate) struct AgentGroup<'a> {
 impl AgentGroup<'_> {
     /// Writes what every agent sees of the others, row after row, in time that grows as the
     /// number of agents does.
-    pub(crate) fn observe_others(&self, view: CriticInput, out: &mut Vec<f32>) {
+    pub(crate) fn observe_others(&self, input: CriticInput, out: &mut Vec<f32>) {
         out.clear();
         let rows = self.states.chunks_exact(self.width);
-        let parts: Vec<_> = match view {
+        let parts: Vec<_> = match input {
             CriticInput::Local => return,
             CriticInput::AllStates => return mean_of_others(self.states, self.width, out),
             _ => rows
@@ -102,17 +102,18 @@ impl AgentGroup<'_> {
                 .collect(),
         };
         let mut groups = [VirtualAgent::default(); TaskType::ALL.len()];
-        let group_of = |kind: TaskType| if view == CriticInput::Typed { kind as usize } else { 0 };
-        for (part, kind) in parts.iter().zip(self.kinds) {
-            groups[group_of(*kind)].add(part);
+        let group_of =
+            |task_type: TaskType| if input == CriticInput::Typed { task_type as usize } else { 0 };
+        for (part, task_type) in parts.iter().zip(self.task_types) {
+            groups[group_of(*task_type)].add(part);
         }
-        for (part, kind) in parts.iter().zip(self.kinds) {
-            let own = group_of(*kind);
-            let count = if view == CriticInput::Typed { groups.len() } else { 1 };
+        for (part, task_type) in parts.iter().zip(self.task_types) {
+            let own = group_of(*task_type);
+            let count = if input == CriticInput::Typed { groups.len() } else { 1 };
             for (number, group) in groups[..count].iter().enumerate() {
                 let seen = if number == own { group.of_others(part) } else { group.of_all() };
                 let features = seen.features(self.per);
-                let shown = if view == CriticInput::OthersPlain {
+                let shown = if input == CriticInput::OthersPlain {
                     features.len() / 2
                 } else {
                     features.len()
@@ -144,12 +145,12 @@ fn mean_of_others(states: &[f32], width: usize, out: &mut Vec<f32>) {
 pub(crate) fn share_rewards(sharing: RewardSharing, rewards: &mut [f64]) {
     let finite = rewards.iter().filter(|reward| reward.is_finite());
     let (count, sum) = finite.fold((0, 0.0), |(count, sum), reward| (count + 1, sum + reward));
-    let paid = match sharing {
+    let shared = match sharing {
         RewardSharing::Own => return,
         RewardSharing::Team => sum / f64::from(count.max(1)),
         RewardSharing::Total => sum,
     };
-    rewards.iter_mut().filter(|reward| reward.is_finite()).for_each(|reward| *reward = paid);
+    rewards.iter_mut().filter(|reward| reward.is_finite()).for_each(|reward| *reward = shared);
 }
 
 #[cfg(test)]

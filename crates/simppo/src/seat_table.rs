@@ -18,17 +18,17 @@ pub(crate) struct Rules {
     pub(crate) width: usize,
     /// Figures that critics see beyond.
     pub(crate) extra: usize,
-    /// The kind of each task.
-    pub(crate) kinds: Vec<TaskType>,
+    /// The type of each task.
+    pub(crate) task_types: Vec<TaskType>,
     /// Agents that a sum is measured against.
     pub(crate) per: f64,
     pub(crate) hold: Action,
 }
 
 impl Rules {
-    fn kind_of(&self, env: &dyn MultiAgentEnv, agent: AgentId) -> TaskType {
+    fn task_type_of(&self, env: &dyn MultiAgentEnv, agent: AgentId) -> TaskType {
         let task = env.task(agent).unwrap_or(0);
-        self.kinds.get(task).copied().unwrap_or(TaskType::Cpu)
+        self.task_types.get(task).copied().unwrap_or(TaskType::Cpu)
     }
 
     /// Agents of one copy, row by row.
@@ -36,10 +36,10 @@ impl Rules {
         &self,
         states: &'a [f32],
         actions: &'a [Action],
-        kinds: &'a [TaskType],
+        task_types: &'a [TaskType],
     ) -> AgentGroup<'a> {
         let Self { layout, width, per, .. } = *self;
-        AgentGroup { layout, states, width, actions, kinds, per }
+        AgentGroup { layout, states, width, actions, task_types, per }
     }
 }
 
@@ -48,7 +48,7 @@ impl Rules {
 pub(crate) struct SeatTable {
     /// The living agents, and their observations now.
     pub(crate) agents: Vec<AgentId>,
-    pub(crate) kinds: Vec<TaskType>,
+    pub(crate) task_types: Vec<TaskType>,
     states: Vec<f32>,
     seen: Vec<f32>,
     pub(crate) actions: Vec<Action>,
@@ -73,7 +73,7 @@ pub(crate) struct LastStep {
     /// The environment's reward.
     pub(crate) own: f64,
     /// Its reward after sharing, which it learns from.
-    pub(crate) paid: f64,
+    pub(crate) shared: f64,
     pub(crate) terminated: bool,
     pub(crate) truncated: bool,
     /// Requests and containers, where the environment has them.
@@ -85,7 +85,7 @@ impl SeatTable {
     pub(crate) fn new(env: &dyn MultiAgentEnv, rules: &Rules) -> Self {
         let mut this = Self {
             agents: Vec::new(),
-            kinds: Vec::new(),
+            task_types: Vec::new(),
             states: Vec::new(),
             seen: Vec::new(),
             actions: Vec::new(),
@@ -150,7 +150,7 @@ impl SeatTable {
             self.last.push(LastStep {
                 agent: agent.agent,
                 own: agent.reward,
-                paid: agent.reward,
+                shared: agent.reward,
                 terminated: agent.terminated,
                 truncated: agent.truncated,
                 service: ServiceTotals::default(),
@@ -163,10 +163,10 @@ impl SeatTable {
         }
         let mut rewards: Vec<f64> = self.last.iter().map(|last| last.own).collect();
         outlook::share_rewards(rules.method.reward_sharing, &mut rewards);
-        for (last, paid) in self.last.iter_mut().zip(rewards) {
-            last.paid = paid;
+        for (last, shared) in self.last.iter_mut().zip(rewards) {
+            last.shared = shared;
         }
-        let group = rules.group(&self.last_states, &self.actions, &self.kinds);
+        let group = rules.group(&self.last_states, &self.actions, &self.task_types);
         group.observe_others(rules.method.critic_input, &mut self.last_seen);
         let turn = self.turn.map(|place| (place, self.agents[place]));
         self.begins = env.agents().is_empty();
@@ -195,17 +195,17 @@ impl SeatTable {
         let before = std::mem::take(&mut self.agents);
         let held = std::mem::take(&mut self.actions);
         self.agents = env.agents().to_vec();
-        self.kinds.clear();
+        self.task_types.clear();
         self.states.clear();
         for agent in &self.agents {
-            self.kinds.push(rules.kind_of(env, *agent));
+            self.task_types.push(rules.task_type_of(env, *agent));
             let obs = env.observation(*agent).expect("a living agent has an observation");
             self.states.extend_from_slice(obs);
             // The last action is part of the picture, except at the beginning of an episode.
             let place = before.binary_search(agent).ok().filter(|_| !begins);
             self.actions.push(place.map_or_else(|| rules.hold.clone(), |k| held[k].clone()));
         }
-        let group = rules.group(&self.states, &self.actions, &self.kinds);
+        let group = rules.group(&self.states, &self.actions, &self.task_types);
         group.observe_others(rules.method.critic_input, &mut self.seen);
         self.take_turns(rules);
     }

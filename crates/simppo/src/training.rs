@@ -98,7 +98,7 @@ pub struct Finished {
     /// Sum of the environment's rewards.
     pub own_return: f64,
     /// Sum of the rewards after sharing, which it learnt from.
-    pub paid_return: f64,
+    pub shared_return: f64,
     /// Steps.
     pub length: u32,
 }
@@ -149,7 +149,7 @@ impl Training {
             layout,
             width,
             extra: width_of(method.critic_input, width),
-            kinds: config.task_types.clone(),
+            task_types: config.task_types.clone(),
             per: 1.0,
             hold: spec.action.hold(),
             method,
@@ -305,7 +305,7 @@ impl Training {
                 let Ok(index) = found else { continue };
                 let running = &mut members[index].running[env];
                 running.own += last.own;
-                running.paid += last.paid;
+                running.shared += last.shared;
                 running.length += 1;
                 // An agent that merely waits for its turn is not at the end of its episode.
                 let is_over = table.agents.binary_search(&last.agent).is_err() || table.begins();
@@ -313,9 +313,9 @@ impl Training {
                     continue;
                 }
                 has_ended = true;
-                let Running { own, paid, length } = members[index].finish(env);
-                let (agent, own_return, paid_return) = (last.agent, own, paid);
-                finished.push(Finished { agent, env, own_return, paid_return, length });
+                let Running { own, shared, length } = members[index].finish(env);
+                let (agent, own_return, shared_return) = (last.agent, own, shared);
+                finished.push(Finished { agent, env, own_return, shared_return, length });
             }
         }
         if has_ended && self.rules.method.parameter_sharing == ParameterSharing::Base {
@@ -324,13 +324,13 @@ impl Training {
     }
 
     fn update_bases(&mut self) {
-        for kind in TaskType::ALL {
-            let of_kind = self.members.iter().filter(|member| member.kind == kind);
-            let sound = of_kind.filter(|member| self.nets[member.net].stopped.is_none());
+        for task_type in TaskType::ALL {
+            let of_task_type = self.members.iter().filter(|member| member.task_type == task_type);
+            let sound = of_task_type.filter(|member| self.nets[member.net].stopped.is_none());
             let ranked = sound.filter_map(|member| Some((member.mean_reward()?, member.net)));
             let best = ranked.max_by(|a, b| a.0.total_cmp(&b.0));
             if let Some(ppo) = best.and_then(|(_, net)| self.nets[net].ppo()) {
-                self.bases.follow(kind, ppo);
+                self.bases.follow(task_type, ppo);
             }
         }
     }
@@ -351,7 +351,7 @@ impl Training {
                 let returned = self.away.iter().position(|member| member.agent == *agent);
                 let member = match returned {
                     Some(place) => self.away.swap_remove(place),
-                    None => self.raise(*agent, self.tables[0].kinds[place], present.len())?,
+                    None => self.raise(*agent, self.tables[0].task_types[place], present.len())?,
                 };
                 self.members.insert(index, member);
             }
@@ -409,36 +409,37 @@ impl Training {
     }
 
     /// A new agent, with a learner of its own or the one it shares.
-    fn raise(&mut self, agent: AgentId, kind: TaskType, team: usize) -> Result<Member> {
+    fn raise(&mut self, agent: AgentId, task_type: TaskType, team: usize) -> Result<Member> {
         let envs = self.rules.method.num_envs;
-        let of_kind = || self.tables[0].kinds.iter().filter(|other| **other == kind).count();
+        let of_task_type =
+            || self.tables[0].task_types.iter().filter(|other| **other == task_type).count();
         let (shared, name, sharers) = match self.rules.method.parameter_sharing {
             ParameterSharing::None | ParameterSharing::Base => {
                 (None, format!("agent/{}", agent.number()), 1)
             }
             ParameterSharing::Kind => {
-                let shared = self.nets.iter().position(|net| net.origin.kind == kind);
-                (shared, format!("kind/{}", kind.name()), of_kind())
+                let shared = self.nets.iter().position(|net| net.origin.task_type == task_type);
+                (shared, format!("kind/{}", task_type.name()), of_task_type())
             }
             ParameterSharing::All => ((!self.nets.is_empty()).then_some(0), "all".to_owned(), team),
         };
         let net = match shared {
             Some(net) => net,
             None => {
-                let origin = Origin { agent, kind, rows: sharers * envs };
+                let origin = Origin { agent, task_type, rows: sharers * envs };
                 let seeds = self.seeds.child(&name).child("learner");
                 let mut net = Net::new(&self.form(), origin, seeds)?;
                 if self.rules.method.parameter_sharing == ParameterSharing::Base
                     && let Some(ppo) = net.ppo_mut()
                 {
-                    self.bases.start(kind, ppo);
+                    self.bases.start(task_type, ppo);
                 }
                 self.nets.push(net);
                 self.nets.len() - 1
             }
         };
         let rows = self.nets[net].open_rows(envs);
-        Ok(Member::new(agent, kind, net, rows))
+        Ok(Member::new(agent, task_type, net, rows))
     }
 
     fn form(&self) -> Form<'_> {

@@ -50,8 +50,8 @@ pub struct AgentRound {
     pub round_length: Option<f64>,
     /// Requests and containers of this round, where the environment has them.
     pub service: ServiceTotals,
-    /// Mean figures of the updates in this round; of a team's agents also the mean of what they
-    /// were paid in an episode.
+    /// Mean figures of the updates in this round; of a team's agents also the mean of their
+    /// shared returns.
     pub figures: Vec<(&'static str, f64)>,
     /// Why the agent stopped, if it did.
     pub stopped: Option<String>,
@@ -75,8 +75,8 @@ pub(crate) struct EpisodeStats {
 #[derive(Debug, Clone, Default)]
 struct Round {
     finished: Vec<EpisodeSummary>,
-    /// What each of them paid, where that is not its return.
-    paid: Vec<f64>,
+    /// The shared return of each, where that is not its own.
+    shared_returns: Vec<f64>,
     service: ServiceTotals,
     updates: u64,
     figures: Vec<(&'static str, f64)>,
@@ -111,9 +111,9 @@ impl EpisodeStats {
     }
 
     /// An episode of an agent that learns from something else than its own rewards.
-    pub(crate) fn finish_paid(&mut self, episode: EpisodeSummary, paid_return: f64) {
+    pub(crate) fn finish_shared(&mut self, episode: EpisodeSummary, shared_return: f64) {
         self.finish(episode);
-        self.round.paid.push(paid_return);
+        self.round.shared_returns.push(shared_return);
     }
 
     /// Adds up the figures of an update; the report divides by their number.
@@ -153,8 +153,8 @@ impl EpisodeStats {
         let updates = round.figures.iter();
         let mut figures: Vec<_> =
             updates.map(|(name, sum)| (*name, sum / round.updates as f64)).collect();
-        let paid = mean(&mut round.paid.iter().copied(), round.paid.len());
-        figures.extend(paid.map(|paid| ("shared_return_mean", paid)));
+        let shared = mean(&mut round.shared_returns.iter().copied(), round.shared_returns.len());
+        figures.extend(shared.map(|shared| ("shared_return_mean", shared)));
         AgentRound {
             agent: self.agent,
             step: self.step,

@@ -113,12 +113,13 @@ impl SharedEnvs {
                 stats.serve(service);
             }
         }
-        for Finished { agent, own_return, paid_return, length, .. } in self.training.take_finished()
+        for Finished { agent, own_return, shared_return, length, .. } in
+            self.training.take_finished()
         {
             let stats = self.stats.get_mut(&agent).filter(|stats| stats.stopped.is_none());
             let episode = EpisodeSummary { episode_return: own_return, length: u64::from(length) };
             match stats {
-                Some(stats) if self.is_team => stats.finish_paid(episode, paid_return),
+                Some(stats) if self.is_team => stats.finish_shared(episode, shared_return),
                 Some(stats) => stats.finish(episode),
                 None => {}
             }

@@ -70,11 +70,11 @@ impl Mesh {
             self.add_surges(id.0, intensity)?;
         }
         self.stress_again(number);
-        self.events.schedule(self.now + length, Event::Relief { anomaly: id.0 });
+        self.events.schedule(self.now + length, Event::AnomalyEnd { anomaly: id.0 });
         Ok(id)
     }
 
-    pub(super) fn relieve(&mut self, anomaly: u32) {
+    pub(super) fn end_anomaly(&mut self, anomaly: u32) {
         let this = &mut self.anomalies[anomaly as usize];
         this.is_over = true;
         let replica = this.replica;

@@ -117,7 +117,7 @@ enum Event {
     /// A limit takes effect.
     Limit { replica: u32, resource: u8, limit: f64 },
     /// An anomaly ends.
-    Relief { anomaly: u32 },
+    AnomalyEnd { anomaly: u32 },
 }
 
 impl Mesh {
@@ -224,7 +224,7 @@ impl Mesh {
             Event::Limit { replica, resource, limit } => {
                 self.set_limit(replica, usize::from(resource), limit);
             }
-            Event::Relief { anomaly } => self.relieve(anomaly),
+            Event::AnomalyEnd { anomaly } => self.end_anomaly(anomaly),
         }
     }
 

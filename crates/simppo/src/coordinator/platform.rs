@@ -43,7 +43,7 @@ impl Platform {
             layout: StateLayout::of(spec),
             width,
             extra: width_of(method.critic_input, width),
-            kinds: tasks.iter().map(|task| task.task_type).collect(),
+            task_types: tasks.iter().map(|task| task.task_type).collect(),
             per: seats.len().max(2) as f64 - 1.0,
             hold: spec.action.hold(),
             method,
@@ -105,7 +105,7 @@ impl Platform {
         let others = state.split_off(self.rules.width);
         Some(StepOutcome {
             reward: last.own,
-            team_reward: last.paid,
+            team_reward: last.shared,
             members,
             terminated: last.terminated,
             truncated: last.truncated,
@@ -117,7 +117,7 @@ impl Platform {
 
     /// The mean reward of the last step.
     pub(super) fn team_reward(&self) -> Option<f64> {
-        self.table.last.first().map(|last| last.paid)
+        self.table.last.first().map(|last| last.shared)
     }
 
     /// Plays one step; a seat without an action holds.

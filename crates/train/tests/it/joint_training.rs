@@ -238,9 +238,9 @@ fn a_team_is_paid_by_its_method_and_keeps_books_of_its_own_rewards() {
         let own: Vec<f64> = rounds.iter().map(|round| round.round_return.unwrap()).collect();
         for (round, own_return) in rounds.iter().zip(&own) {
             assert_eq!((round.step, round.episodes, round.round_length), (60, 10, Some(6.0)));
-            let paid = figure(round, "shared_return_mean");
+            let shared = figure(round, "shared_return_mean");
             let expect = if part.is_nan() { *own_return } else { own.iter().sum::<f64>() / part };
-            assert!((paid - expect).abs() < 1e-9, "{method}: {paid}, expected {expect}");
+            assert!((shared - expect).abs() < 1e-9, "{method}: {shared}, expected {expect}");
             assert!(figure(round, "entropy").is_finite());
         }
         assert!(!time.env.is_zero() && !time.inference.is_zero() && !time.update.is_zero());
