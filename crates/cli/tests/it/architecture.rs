@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 35] = [
+const LAYERS: [(&str, u8); 36] = [
     ("homeostat-core", 0),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
@@ -28,6 +28,7 @@ const LAYERS: [(&str, u8); 35] = [
     ("homeostat-firm", 3),
     ("homeostat-flash", 3),
     ("homeostat-muserve", 3),
+    ("homeostat-placement", 3),
     ("homeostat-simppo", 3),
     ("homeostat-lab", 4),
     ("homeostat-test-skip", 4),
@@ -51,7 +52,8 @@ const LAYERS: [(&str, u8); 35] = [
 const LAST_PURE_LAYER: u8 = 3;
 
 /// What layers 0-3 may use from outside: numbers, text, threads and the types of Kubernetes, no I/O.
-const PURE_DEPENDENCIES: [&str; 14] = [
+const PURE_DEPENDENCIES: [&str; 15] = [
+    "good_lp",
     "k8s-openapi",
     "kube",
     "rand_chacha",
