@@ -11,7 +11,7 @@ use crate::simulation::{Outcome, RequestTrace};
 const LEVELS: u32 = 16;
 
 /// Rounds in which single executors are slowed down further.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 40;
 
 /// Clocks of the executors, MHz, and what comes of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,59 +56,96 @@ pub(crate) fn least_power_clocks(
             low = middle;
         }
     }
-    // Executors that could be slower, until they were tried in vain.
-    let mut candidates: Vec<usize> = (0..devices.len()).collect();
-    let mut step = (LEVELS / 4).max(1);
+    // Executors that may still be slower. Where a step strains models, their executors keep their clock until
+    // the step is smaller.
+    let mut open: Vec<bool> = vec![true; devices.len()];
+    let mut step = LEVELS / 4;
     for _ in 0..ROUNDS {
-        candidates.retain(|executor| best_levels[*executor] > 0);
-        if candidates.is_empty() {
-            break;
-        }
         let mut levels = best_levels.clone();
-        for executor in &candidates {
-            levels[*executor] = levels[*executor].saturating_sub(step);
+        for (level, _) in levels.iter_mut().zip(&open).filter(|(_, is_open)| **is_open) {
+            *level = level.saturating_sub(step);
         }
-        let played = play(&levels)?;
-        let saves = played.outcome.power_w() < best.outcome.power_w();
-        if saves && played.outcome.keeps(goal, reference) {
-            (best, best_levels) = (played, levels);
-        } else if candidates.len() > 1 {
-            // Those with models that keep the least of their SLO are given up first: half of them.
-            let strained = strain(deployment, &played.outcome);
-            candidates.sort_by(|a, b| strained[*a].total_cmp(&strained[*b]).then(a.cmp(b)));
-            candidates.truncate(candidates.len() / 2);
-        } else if step > 1 {
-            step /= 2;
-            candidates = (0..devices.len()).collect();
-        } else {
+        let is_over = levels == best_levels;
+        if !is_over {
+            let played = play(&levels)?;
+            let saves = played.outcome.power_w() < best.outcome.power_w();
+            if saves && played.outcome.keeps(goal, reference) {
+                (best, best_levels) = (played, levels);
+                continue;
+            }
+            let mut strained = played.outcome.strained(goal, reference);
+            if strained.is_empty() {
+                strained.extend(most_violated(&played.outcome, reference));
+            }
+            let (before, own) = (open.clone(), hosts(deployment, &strained));
+            for (is_open, is_host) in open.iter_mut().zip(own) {
+                *is_open &= saves && !is_host;
+            }
+            if open != before && open.contains(&true) {
+                continue;
+            }
+        }
+        if step == 1 {
             break;
         }
+        step /= 2;
+        open.fill(true);
     }
     Ok(best)
 }
 
-/// Raises clocks step by step until the attainment on a trace is that of `reference` or the goal.
+/// The model with the most violations beyond those of the reference.
+fn most_violated(outcome: &Outcome, reference: &Outcome) -> Option<usize> {
+    let more = |model: &usize| {
+        let before = reference.models[*model].violations();
+        outcome.models[*model].violations().saturating_sub(before)
+    };
+    (0..outcome.models.len()).max_by_key(more)
+}
+
+/// Whether each executor has a part of one of these models.
+fn hosts(deployment: &Deployment, models: &[usize]) -> Vec<bool> {
+    let mut hosts = vec![false; deployment.executors.len()];
+    for instance in deployment.instances.iter().filter(|one| models.contains(&one.model)) {
+        for stage in &instance.stages {
+            hosts[stage.executor] = true;
+        }
+    }
+    hosts
+}
+
+/// Raises clocks step by step until the attainment on a trace is that of `reference` or the goal: those
+/// of strained models, or all where none is.
 pub(crate) fn raise_until_kept(
     deployment: &Deployment,
     trace: &RequestTrace,
     goal: f64,
     reference: &Outcome,
-    clocks: Vec<u32>,
+    mut clocks: Vec<u32>,
 ) -> Result<ClockChoice> {
-    let mut clocks = clocks;
+    let goal = goal.min(reference.attainment());
     loop {
         let outcome = Outcome::simulate(deployment.clone(), trace, Some(&clocks))?;
-        let executors = deployment.executors.iter().zip(&clocks);
-        let all_highest =
-            executors.into_iter().all(|(executor, clock)| *clock == executor.device.max_clock());
-        if outcome.keeps(goal.min(reference.attainment()), reference) || all_highest {
+        if outcome.keeps(goal, reference) {
             return Ok(ClockChoice { clocks, outcome });
         }
-        for (executor, clock) in deployment.executors.iter().zip(&mut clocks) {
-            let device = &executor.device;
-            let step = (device.max_clock() - device.min_clock()).div_ceil(LEVELS).max(1);
-            *clock = (*clock + step).min(device.max_clock());
+        let before = clocks.clone();
+        let own = hosts(deployment, &outcome.strained(goal, reference));
+        raise(deployment, &mut clocks, |executor| own[executor]);
+        if clocks == before {
+            raise(deployment, &mut clocks, |_| true);
         }
+        if clocks == before {
+            return Ok(ClockChoice { clocks, outcome });
+        }
+    }
+}
+
+fn raise(deployment: &Deployment, clocks: &mut [u32], is_chosen: impl Fn(usize) -> bool) {
+    for (executor, clock) in clocks.iter_mut().enumerate().filter(|(one, _)| is_chosen(*one)) {
+        let device = &deployment.executors[executor].device;
+        let step = (device.max_clock() - device.min_clock()).div_ceil(LEVELS).max(1);
+        *clock = (*clock + step).min(device.max_clock());
     }
 }
 
@@ -121,16 +158,4 @@ fn clock(device: &DeviceType, level: u32) -> u32 {
     let steps =
         u64::from(high - low) * u64::from(level) / u64::from(LEVELS) / u64::from(device.clock_step);
     low + steps as u32 * device.clock_step
-}
-
-/// For each executor, the largest part of violations among its models.
-fn strain(deployment: &Deployment, outcome: &Outcome) -> Vec<f64> {
-    let mut strain = vec![0.0; deployment.executors.len()];
-    for instance in &deployment.instances {
-        let part = 1.0 - outcome.models[instance.model].attainment();
-        for stage in &instance.stages {
-            strain[stage.executor] = f64::max(strain[stage.executor], part);
-        }
-    }
-    strain
 }

@@ -10,7 +10,7 @@ use crate::layout::{Context, Layout};
 use crate::partition::GroupShape;
 use crate::plan::{Alternative, Expectation, Method, Plan, PlannedCopy, PlannedPartition};
 use crate::power_aware::{PowerAwareConfig, SimilarityReason, place_by_similarity};
-use crate::selection::{Preference, random, round_robin, select_models};
+use crate::selection::{Preference, fill, random, round_robin, select_models};
 use crate::simulation::{Outcome, RequestTrace};
 use crate::{Cluster, Error, Result, SensitivityDatabase, Workload};
 
@@ -44,8 +44,8 @@ impl Default for PlannerConfig {
             max_devices_per_copy: None,
             max_stages: 8,
             max_degree: 8,
-            search_iterations: 60_000.0,
-            evaluation_iterations: 300_000.0,
+            search_iterations: 150_000.0,
+            evaluation_iterations: 600_000.0,
         }
     }
 }
@@ -216,7 +216,13 @@ impl Planner {
             ));
             let candidates: Vec<Candidate> = options
                 .par_iter()
-                .map(|option| self.select(option, Units::Operators, Preference::LeastBusy, search))
+                .map(|option| {
+                    let least_busy = Preference::LeastBusy;
+                    let selected = self.select(option, Units::Operators, least_busy, search)?;
+                    let filled = self.filled(&selected, least_busy, search)?;
+                    let is_better = filled.outcome.attainment() >= selected.outcome.attainment();
+                    Ok(if is_better { filled } else { selected })
+                })
                 .collect::<Result<_>>()?;
             let mut best = 0;
             for (place, candidate) in candidates.iter().enumerate() {
@@ -247,6 +253,19 @@ impl Planner {
         Ok(Candidate { what, layout, outcome, similarity: None })
     }
 
+    /// The candidate with its spare memory filled.
+    fn filled(
+        &self,
+        candidate: &Candidate,
+        preference: Preference,
+        search: &RequestTrace,
+    ) -> Result<Candidate> {
+        let layout = fill(self.ctx(), candidate.layout.clone(), preference);
+        let outcome = Outcome::simulate(layout.deployment(self.ctx()), search, None)?;
+        let what = format!("{}; spare memory filled with copies", candidate.what);
+        Ok(Candidate { what, layout, outcome, similarity: None })
+    }
+
     /// The placement with the least power among those that keep the attainment of AlpaServe, or the one
     /// asked for if that is lower.
     fn mu_serve(
@@ -270,11 +289,16 @@ impl Planner {
                 let groups = self.groups_of(&start.layout);
                 [Preference::LeastBusy, Preference::LeastEnergy]
                     .into_iter()
-                    .map(|preference| self.select(&groups, Units::Clusters, preference, search))
+                    .map(|preference| {
+                        let selected = self.select(&groups, Units::Clusters, preference, search)?;
+                        let filled = self.filled(&selected, preference, search)?;
+                        Ok([selected, filled])
+                    })
                     .collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>>>()?
             .into_iter()
+            .flatten()
             .flatten()
             .collect();
         let mut variants: Vec<Candidate> =

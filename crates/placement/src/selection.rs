@@ -32,7 +32,11 @@ pub(crate) fn select_models(
     preference: Preference,
     trace: &RequestTrace,
 ) -> Result<(Layout, Outcome)> {
-    for model in by_load(ctx, &layout) {
+    let load = loads(ctx, &layout);
+    let mut order: Vec<usize> = (0..load.len()).collect();
+    // Large loads first leave room for small ones; the sort is stable.
+    order.sort_by(|a, b| load[*b].total_cmp(&load[*a]));
+    for model in order {
         // A model that fits nowhere stays out; its requests count as violations.
         if let Some(group) = choose_group(ctx, &layout, model, preference, None) {
             layout.place(model, group);
@@ -69,6 +73,30 @@ pub(crate) fn select_models(
         }
     }
     Ok(best)
+}
+
+/// Copies in all groups, for each group, up to which spare memory is filled.
+const FILL: usize = 2;
+
+/// Fills spare memory with further copies: the model with the most load for each copy first, each on the
+/// least busy group with room. Copies leave headroom for bursts, and for lower clocks.
+pub(crate) fn fill(ctx: Context, mut layout: Layout, preference: Preference) -> Layout {
+    let mut open: Vec<usize> = (0..ctx.workload.models.len()).collect();
+    let load = loads(ctx, &layout);
+    while layout.placed.len() < FILL * layout.groups.len() {
+        let copies = layout.copies(ctx);
+        let per_copy = |model: usize| load[model] / copies[model].max(1) as f64;
+        let next = open
+            .iter()
+            .copied()
+            .max_by(|a, b| per_copy(*a).total_cmp(&per_copy(*b)).then(b.cmp(a)));
+        let Some(model) = next else { break };
+        match choose_group(ctx, &layout, model, preference, None) {
+            Some(group) => layout.place(model, group),
+            None => open.retain(|other| *other != model),
+        }
+    }
+    layout
 }
 
 /// Models in turn on groups in turn; every group serves one and every model is served, if there is room.
@@ -110,9 +138,8 @@ pub(crate) fn random(ctx: Context, mut layout: Layout, rng: &mut Stream) -> Layo
     layout
 }
 
-/// Models by the time that their requests take where they are fastest, most first: large loads first
-/// leave room for small ones. Ties in the order of the workload.
-fn by_load(ctx: Context, layout: &Layout) -> Vec<usize> {
+/// For each model, the part of the time that its requests take where they are fastest.
+fn loads(ctx: Context, layout: &Layout) -> Vec<f64> {
     let load = |model: usize| {
         let fastest = (0..layout.groups.len())
             .filter_map(|group| layout.partitions(ctx, model, group))
@@ -120,10 +147,7 @@ fn by_load(ctx: Context, layout: &Layout) -> Vec<usize> {
             .fold(f64::INFINITY, f64::min);
         ctx.workload.models[model].rate * fastest
     };
-    let mut models: Vec<(f64, usize)> =
-        (0..ctx.workload.models.len()).map(|model| (load(model), model)).collect();
-    models.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    models.into_iter().map(|(_, model)| model).collect()
+    (0..ctx.workload.models.len()).map(load).collect()
 }
 
 fn serves(layout: &Layout, group: usize, model: usize) -> bool {

@@ -118,8 +118,20 @@ impl SensitivityDatabase {
     }
 
     /// The score of an operator. Between measured shapes it is the mean of the nearest ones, on
-    /// logarithmic axes, with weights of 1 / distance².
+    /// logarithmic axes, with weights of 1 / distance². A kind that was not measured has the scores of one
+    /// that is bound by the same: attention and convolutions those of `dot`, norms and gathers those of
+    /// `elementwise`.
     pub fn score(&self, device: &str, operator: &str, flops: f64, bytes: f64) -> Result<f64> {
+        let has = |kind: &str| {
+            let mut entries = self.entries.iter();
+            entries.any(|entry| entry.device == device && entry.operator == kind)
+        };
+        let similar = match operator {
+            "attention" | "convolution" => "dot",
+            "normalization" | "gather" => "elementwise",
+            other => other,
+        };
+        let operator = if has(operator) || !has(similar) { operator } else { similar };
         let axes = |flops: f64, bytes: f64| (flops.max(1.0).log2(), bytes.max(1.0).log2());
         let wanted = axes(flops, bytes);
         let is_kind =
@@ -277,6 +289,8 @@ mod tests {
         let score = |flops| database.score("card", "dot", flops, 1e6).unwrap();
         assert_eq!((score(1e6), score(1e9)), (0.2, 1.8));
         assert!(score(1e6) < score(1e7) && score(1e7) < score(1e8) && score(1e8) < score(1e9));
+        // Attention was not measured: products are bound by arithmetic, too.
+        assert_eq!(database.score("card", "attention", 1e6, 1e6).unwrap(), 0.2);
         let error = database.score("card", "gather", 1.0, 1.0).unwrap_err().to_string();
         assert!(error.contains("no operator `gather` on device type `card`"), "{error}");
     }

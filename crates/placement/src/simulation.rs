@@ -114,11 +114,17 @@ impl Outcome {
     /// Whether the attainment is at least `goal` in all, and no model violates its SLO more often than
     /// the goal allows or than it does in `reference`.
     pub fn keeps(&self, goal: f64, reference: &Self) -> bool {
-        let keeps = |(model, reference): (&ModelOutcome, &ModelOutcome)| {
-            let allowed = ((1.0 - goal) * model.requests as f64).ceil() as u64;
-            model.violations() <= allowed.max(reference.violations())
+        self.attainment() >= goal && self.strained(goal, reference).is_empty()
+    }
+
+    /// The models that violate their SLO more often than the goal allows and than in `reference`.
+    pub fn strained(&self, goal: f64, reference: &Self) -> Vec<usize> {
+        let is_strained = |model: &usize| {
+            let (own, reference) = (&self.models[*model], &reference.models[*model]);
+            let allowed = ((1.0 - goal) * own.requests as f64).ceil() as u64;
+            own.violations() > allowed.max(reference.violations())
         };
-        self.attainment() >= goal && self.models.iter().zip(&reference.models).all(keeps)
+        (0..self.models.len()).filter(is_strained).collect()
     }
 }
 
