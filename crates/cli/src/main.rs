@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate, compare, completions, config, demo, env, eval, operator, plot, policy,
+    bench, calibrate, compare, completions, config, demo, env, eval, gpu, operator, plot, policy,
     report, reproduce, runs, sim, size, spans, trace, train,
 };
 
@@ -93,6 +93,9 @@ enum Command {
     Gateway(operator::HandedOn),
     /// Lower the clocks of GPUs that serve models as far as their SLOs allow.
     Governor(operator::HandedOn),
+    /// Plan the placement of models on GPUs, and measure GPUs for it.
+    #[command(subcommand)]
+    Gpu(gpu::GpuCommand),
     /// Learn a policy from recorded decisions, and write it if off-policy evaluation admits it.
     Learn(operator::HandedOn),
     /// Estimate from recorded decisions what a policy is worth, with confidence intervals.
@@ -165,6 +168,7 @@ fn run(command: Command) -> anyhow::Result<Ending> {
         Command::Trajectories(handed_on) => operator::run_trajectories(&[], &handed_on),
         Command::Gateway(handed_on) => operator::run_gateway(&[], &handed_on),
         Command::Governor(handed_on) => operator::run_governor(&handed_on),
+        Command::Gpu(command) => gpu::run(&command),
         Command::Learn(handed_on) => operator::run_learn("learn", &handed_on),
         Command::EvaluateOffline(handed_on) => operator::run_learn("evaluate-offline", &handed_on),
         Command::Calibrate(command) => calibrate::run(&command),
@@ -175,6 +179,9 @@ fn run(command: Command) -> anyhow::Result<Ending> {
 fn is_usage(error: &anyhow::Error) -> bool {
     #[cfg(feature = "network")]
     if commands::network::is_usage(error) {
+        return true;
+    }
+    if error.downcast_ref::<homeostat_placement::Error>().is_some() {
         return true;
     }
     error.downcast_ref::<homeostat_lab::Error>().is_some_and(homeostat_lab::Error::is_usage)

@@ -75,7 +75,7 @@ pub(crate) fn select_models(
     Ok(best)
 }
 
-/// Copies in all groups, for each group, up to which spare memory is filled.
+/// Copies per group up to which spare memory is filled.
 const FILL: usize = 2;
 
 /// Fills spare memory with further copies: the model with the most load for each copy first, each on the

@@ -39,7 +39,7 @@ pub struct Outcome {
 }
 
 impl RequestTrace {
-    /// Requests for about this many iterations of the simulator, and no fewer than a second of them.
+    /// Requests for about this many iterations of the simulator.
     pub fn draw(workload: &Workload, iterations: f64, seeds: &SeedTree) -> Result<Self> {
         let per_second: f64 = workload
             .models
@@ -49,7 +49,7 @@ impl RequestTrace {
                 demand.rate * iterations
             })
             .sum();
-        let seconds = (iterations / per_second).clamp(1.0, 1e6);
+        let seconds = (iterations / per_second).clamp(0.05, 1e6);
         let horizon = SimTime::ZERO + SimDuration::from_seconds(seconds)?;
         Ok(Self { requests: workload.requests(horizon, seeds)?, horizon })
     }

@@ -24,7 +24,7 @@ pub const MAX_LENGTH_RATIO: f64 = 4.0;
 pub enum LoadKind {
     /// Independent requests at a constant rate.
     Poisson,
-    /// Calm and bursts: a tenth of the time three times the rate.
+    /// Calm and bursts of 3 s on average: a tenth of the time three times the rate.
     Bursty,
 }
 
@@ -120,15 +120,16 @@ impl ModelDemand {
             LoadKind::Bursty => LoadShape::Bursty {
                 calm_per_second: rate * 7.0 / 9.0,
                 burst_per_second: rate * 3.0,
-                calm_s: 90.0,
-                burst_s: 10.0,
+                // Short enough for several bursts in each simulation.
+                calm_s: 27.0,
+                burst_s: 3.0,
             },
         }
     }
 
     fn validate(&self) -> Result<()> {
         let key = |key: &str| format!("models.{}.{key}", self.name);
-        check_range(&key("rate"), self.rate, 1e-6, 1e6)?;
+        check_range(&key("rate"), self.rate, 1e-6, 1e5)?;
         check_range(&key("prompt_tokens"), self.prompt_tokens, 1.0, 1e5)?;
         check_range(&key("output_tokens"), self.output_tokens, 0.0, 1e5)?;
         check_range(&key("length_sigma"), self.length_sigma, 0.0, 3.0)?;

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod env;
 pub(crate) mod eval;
+pub(crate) mod gpu;
 #[cfg(feature = "network")]
 pub(crate) mod network;
 pub(crate) mod operator;

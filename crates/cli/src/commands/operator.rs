@@ -1,6 +1,6 @@
 //! `operator`, `explain`, `history`, `recommend`, `replay --prometheus`, `bench operator`, `trajectories`,
-//! `bench trajectories`, `gateway`, `governor`, `learn` and `evaluate-offline`: handed on to programs of their own, so
-//! that simulating needs no Kubernetes client, no SQLite and no HTTP server.
+//! `bench trajectories`, `gateway`, `governor`, `gpu profile`, `learn` and `evaluate-offline`: handed on to programs
+//! of their own, so that simulating needs no Kubernetes client, no SQLite and no HTTP server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ const BENCH: &str = "operator-bench";
 const TRAJECTORIES: &str = "homeostat-trajectories";
 const GATEWAY: &str = "homeostat-gateway";
 const GOVERNOR: &str = "homeostat-governor";
+const GPU_PROFILE: &str = "homeostat-gpu-profile";
 const LEARN: &str = "homeostat-learn";
 
 /// Arguments of a command of another program; it explains them itself.
@@ -65,6 +66,11 @@ pub(crate) fn run_gateway(words: &[&str], handed_on: &HandedOn) -> anyhow::Resul
 /// Runs the program that governs GPU clocks.
 pub(crate) fn run_governor(handed_on: &HandedOn) -> anyhow::Result<Ending> {
     become_program(GOVERNOR, GOVERNOR, &[], handed_on)
+}
+
+/// Runs the program that measures GPUs.
+pub(crate) fn run_gpu_profile(handed_on: &HandedOn) -> anyhow::Result<Ending> {
+    become_program(GPU_PROFILE, GPU_PROFILE, &[], handed_on)
 }
 
 /// Runs the program that learns from recorded decisions, with this command.

@@ -66,13 +66,14 @@ fn every_command_in_the_documents_exists() {
             if verbs.is_empty() {
                 continue;
             }
-            const GROUPS: [&str; 11] = [
+            const GROUPS: [&str; 12] = [
                 "bench",
                 "calibrate",
                 "config",
                 "env",
                 "gateway",
                 "governor",
+                "gpu",
                 "operator",
                 "sim",
                 "spans",
@@ -89,6 +90,7 @@ fn every_command_in_the_documents_exists() {
             let is_absent = [
                 "homeostat-gateway",
                 "homeostat-governor",
+                "homeostat-gpu-profile",
                 "homeostat-learn",
                 "homeostat-operator",
                 "homeostat-trajectories",

@@ -11,6 +11,7 @@ mod documents;
 mod durability;
 #[cfg(feature = "network")]
 mod environments;
+mod gpu;
 mod headline;
 mod homeostat;
 mod joint;
