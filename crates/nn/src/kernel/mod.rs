@@ -5,7 +5,7 @@
 //! AVX-512 and AVX2 do the same roundings in the same order and agree bit for
 //! bit; the portable kernel has no fused multiply-add and differs in the last bits.
 //!
-//! This module is the only place of the project with `unsafe` code. Two reasons
+//! This module is full of `unsafe` code, in blocks that say why they are sound. Two reasons
 //! recur: an instruction set is used after its presence was detected, and raw
 //! loads stay inside slices whose lengths the entry function has asserted.
 #![expect(
