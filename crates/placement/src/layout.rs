@@ -1,7 +1,9 @@
 //! What is placed where: groups of devices, and copies of models on them.
 
 use homeostat_core::SimDuration;
-use homeostat_sim_gpu::{Admission, Deployment, Executor, Instance, ServedModel, Stage};
+use homeostat_sim_gpu::{
+    Admission, Deployment, Executor, Instance, ServedModel, ServiceOrder, Stage,
+};
 
 use crate::catalogue::{Catalogue, Units};
 use crate::partition::{GroupShape, PartitionedModel};
@@ -226,6 +228,7 @@ impl Layout {
             models: ctx.workload.models.iter().map(served).collect(),
             instances,
             admission: Admission::All,
+            order: ServiceOrder::Turns,
         }
     }
 

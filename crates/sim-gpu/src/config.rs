@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::operator::Work;
 use crate::serving::{
-    Admission, Batching, Deployment, Executor, Instance, ServedModel, Stage, StageCost,
+    Admission, Batching, Deployment, Executor, Instance, ServedModel, ServiceOrder, Stage,
+    StageCost,
 };
 use crate::{DeviceType, Error, Model, Result};
 
@@ -45,6 +46,18 @@ pub enum GpuLoad {
     Bursty,
     /// A constant rate with one peak.
     Spike,
+}
+
+impl GpuLoad {
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fluctuating => "fluctuating",
+            Self::Poisson => "poisson",
+            Self::Bursty => "bursty",
+            Self::Spike => "spike",
+        }
+    }
 }
 
 /// [`Batching`] by name.
@@ -249,6 +262,7 @@ impl GpuPlan {
             models: Vec::new(),
             instances: Vec::new(),
             admission: Admission::All,
+            order: ServiceOrder::Turns,
         };
         for (planned, place) in self.models_on(devices) {
             let model = &planned.model;

@@ -73,6 +73,6 @@ pub use operator::{Cost, Operator, OperatorKind, Work};
 pub use plant::{DeviceWindow, GpuPlant, GpuTotals};
 pub use serving::{
     Admission, Batching, Counts, Deployment, Executor, Finished, Instance, Request, ServedModel,
-    Serving, Stage, StageCost, single_device,
+    ServiceOrder, Serving, Stage, StageCost, single_device,
 };
 pub use simulator::{ConfiguredGpu, Gpu, SIMULATOR};

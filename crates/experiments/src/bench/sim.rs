@@ -15,7 +15,7 @@ use homeostat_sim_faas::{
 };
 use homeostat_sim_gpu::{
     Admission, Batching, Cost, Deployment as GpuDeployment, DeviceType, Executor, Instance,
-    Request, ServedModel, Serving, Stage, StageCost,
+    Request, ServedModel, ServiceOrder, Serving, Stage, StageCost,
 };
 use homeostat_sim_mesh::{Mesh, MeshConfig, Topology};
 use homeostat_simulate::{TraceFiles, TraceScenario};
@@ -363,6 +363,7 @@ fn gpu_iterations(models: usize, devices: usize, stages: usize, seconds: u64) ->
         models: vec![served; models],
         instances: (0..models).map(instance).collect(),
         admission: Admission::All,
+        order: ServiceOrder::Turns,
     };
     let mut serving = Serving::new(deployment).map_err(refused)?;
     let mut rng = Stream::from_seed(1);

@@ -56,7 +56,21 @@ impl Active {
     }
 }
 
+impl Slot {
+    /// The number of its request that arrived first.
+    pub(super) fn oldest(&self) -> u64 {
+        self.active.iter().map(|active| active.queued.sequence).min().unwrap_or(u64::MAX)
+    }
+}
+
 impl InstanceState {
+    /// When each of its requests arrived.
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = SimTime> {
+        let queued = self.queue.iter().map(|Reverse(queued)| queued.arrival);
+        let active = self.slots.iter().flat_map(|slot| &slot.active);
+        queued.chain(active.map(|active| active.queued.arrival))
+    }
+
     /// Until when a slot waits for a fuller batch.
     pub(super) fn waits_until(&self, slot: usize, now: SimTime) -> Option<SimTime> {
         let Batching::Dynamic { max_batch, timeout } = self.batching else { return None };

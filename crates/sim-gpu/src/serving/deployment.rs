@@ -54,6 +54,17 @@ pub enum Admission {
     InTime,
 }
 
+/// Which of several waiting iterations an executor runs next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServiceOrder {
+    /// The one that has waited longest: models that share executors take turns, an iteration each.
+    #[default]
+    Turns,
+    /// The one with the request that arrived first: the models of a group of executors have one
+    /// queue, as in AlpaServe.
+    Arrival,
+}
+
 /// A model with its SLO.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServedModel {
@@ -156,6 +167,8 @@ pub struct Deployment {
     pub instances: Vec<Instance>,
     /// Which requests are accepted.
     pub admission: Admission,
+    /// Which iterations go first.
+    pub order: ServiceOrder,
 }
 
 impl Deployment {
@@ -217,5 +230,6 @@ pub fn single_device(device: DeviceType, model: &Model, batching: Batching) -> R
         }],
         executors: vec![Executor { device, devices: 1 }],
         admission: Admission::All,
+        order: ServiceOrder::Turns,
     })
 }

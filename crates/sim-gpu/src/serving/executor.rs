@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use homeostat_core::{SimDuration, SimTime};
 
-use super::Executor;
+use super::{Executor, ServiceOrder};
 use crate::operator::{Cost, Work};
 
 /// One stage of one iteration.
@@ -14,6 +14,8 @@ pub(super) struct Job {
     pub(super) slot: u16,
     pub(super) stage: u16,
     pub(super) work: Work,
+    /// The number of the request in it that arrived first.
+    pub(super) oldest: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +30,7 @@ struct Running {
 
 pub(super) struct ExecutorState {
     spec: Executor,
+    order: ServiceOrder,
     clock: u32,
     slowdown: f64,
     power_scale: f64,
@@ -45,10 +48,11 @@ pub(super) struct ExecutorState {
 }
 
 impl ExecutorState {
-    pub(super) fn new(spec: Executor) -> Self {
+    pub(super) fn new(spec: Executor, order: ServiceOrder) -> Self {
         let clock = spec.device.max_clock();
         Self {
             spec,
+            order,
             clock,
             slowdown: 1.0,
             power_scale: 1.0,
@@ -85,7 +89,17 @@ impl ExecutorState {
 
     /// The next job, if it is idle.
     pub(super) fn next_job(&mut self) -> Option<Job> {
-        if self.running.is_some() { None } else { self.queue.pop_front() }
+        if self.running.is_some() {
+            return None;
+        }
+        match self.order {
+            ServiceOrder::Turns => self.queue.pop_front(),
+            ServiceOrder::Arrival => {
+                let jobs = self.queue.iter().enumerate();
+                let (first, _) = jobs.min_by_key(|(_, job)| job.oldest)?;
+                self.queue.remove(first)
+            }
+        }
     }
 
     /// How long work takes at the present clock.

@@ -15,8 +15,8 @@ use crate::operator::Work;
 use crate::{Error, Result};
 use batch::Slot;
 pub use deployment::{
-    Admission, Batching, Deployment, Executor, Instance, ServedModel, Stage, StageCost,
-    single_device,
+    Admission, Batching, Deployment, Executor, Instance, ServedModel, ServiceOrder, Stage,
+    StageCost, single_device,
 };
 use executor::{ExecutorState, Job};
 
@@ -130,7 +130,10 @@ pub struct Serving {
     of_model: Vec<Vec<usize>>,
     models: Vec<ServedModel>,
     admission: Admission,
+    order: ServiceOrder,
     finished: Vec<Finished>,
+    /// Requests refused on arrival, per model.
+    rejected: Vec<u64>,
     counts: Counts,
     sequence: u64,
 }
@@ -143,10 +146,17 @@ impl Serving {
         for (index, instance) in deployment.instances.iter().enumerate() {
             of_model[instance.model].push(index);
         }
+        let order = deployment.order;
+        // In order of arrival, a request must wait at the executor itself, beside those of other
+        // models: one more than there are stages.
+        let waits = |batching| order == ServiceOrder::Arrival && batching == Batching::None;
         let state = |spec: Instance| InstanceState {
             batching: deployment.models[spec.model].batching,
             queue: BinaryHeap::new(),
-            slots: spec.stages.iter().map(|_| Slot::default()).collect(),
+            slots: {
+                let more = usize::from(waits(deployment.models[spec.model].batching));
+                vec![Slot::default(); spec.stages.len() + more]
+            },
             cached: 0,
             spec,
         };
@@ -154,11 +164,16 @@ impl Serving {
             now: SimTime::ZERO,
             events: EventQueue::default(),
             arrivals: VecDeque::new(),
-            executors: deployment.executors.into_iter().map(ExecutorState::new).collect(),
+            executors: {
+                let executors = deployment.executors.into_iter();
+                executors.map(|spec| ExecutorState::new(spec, order)).collect()
+            },
             instances: deployment.instances.into_iter().map(state).collect(),
             of_model,
+            rejected: vec![0; deployment.models.len()],
             models: deployment.models,
             admission: deployment.admission,
+            order,
             finished: Vec::new(),
             counts: Counts::default(),
             sequence: 0,
@@ -254,6 +269,17 @@ impl Serving {
         self.instances.iter().map(of).sum()
     }
 
+    /// Requests of each model that were refused, and that are inside for longer than their SLO.
+    pub fn rejected_and_late(&self) -> Vec<(u64, u64)> {
+        let mut counts: Vec<(u64, u64)> = self.rejected.iter().map(|count| (*count, 0)).collect();
+        for instance in &self.instances {
+            let slo = self.models[instance.spec.model].slo;
+            let late = instance.arrivals().filter(|arrival| *arrival + slo < self.now).count();
+            counts[instance.spec.model].1 += late as u64;
+        }
+        counts
+    }
+
     /// The clock of an executor, MHz.
     pub fn clock(&self, executor: usize) -> u32 {
         self.executors[executor].clock()
@@ -291,14 +317,14 @@ impl Serving {
         // `min_by_key` keeps the first of several equal ones.
         let chosen = self.of_model[request.model as usize].iter().copied().min_by_key(waiting);
         let Some(index) = chosen else {
-            self.counts.rejected += 1;
+            self.reject(&request);
             return;
         };
         let instance = &self.instances[index];
         let tokens = u64::from(request.prompt) + u64::from(request.output);
         let fits = instance.spec.cache_tokens.is_none_or(|cache| tokens <= cache);
         if !fits || !self.is_in_time(index, &request) {
-            self.counts.rejected += 1;
+            self.reject(&request);
             return;
         }
         self.sequence += 1;
@@ -316,6 +342,11 @@ impl Serving {
         let first = instance.spec.stages[0].executor;
         self.executors[first].outstanding += 1;
         self.start_idle_slots(index);
+    }
+
+    fn reject(&mut self, request: &Request) {
+        self.counts.rejected += 1;
+        self.rejected[request.model as usize] += 1;
     }
 
     /// Whether the request can meet its SLO behind what was accepted before; reserves its time.
@@ -384,7 +415,12 @@ impl Serving {
             return;
         }
         let Some(work) = instance.next_work(slot) else { return };
-        self.enter_stage(Job { instance: index as u32, slot: slot as u16, stage: 0, work });
+        let oldest = match self.order {
+            ServiceOrder::Turns => 0,
+            ServiceOrder::Arrival => instance.slots[slot].oldest(),
+        };
+        let (instance, slot) = (index as u32, slot as u16);
+        self.enter_stage(Job { instance, slot, stage: 0, work, oldest });
     }
 
     fn enter_stage(&mut self, job: Job) {

@@ -3,7 +3,7 @@
 use homeostat_core::{SeedTree, SimDuration, SimTime};
 use homeostat_sim_gpu::{
     Admission, Batching, Cost, Deployment, DeviceType, Executor, Finished, Instance, Request,
-    ServedModel, Serving, Stage, StageCost,
+    ServedModel, ServiceOrder, Serving, Stage, StageCost,
 };
 use proptest::prelude::*;
 
@@ -47,6 +47,7 @@ fn shared(kind: u8, cache: Option<u64>, admission: Admission) -> Deployment {
         models: vec![model("first"), model("second")],
         instances: vec![instance(0, &[0, 1]), instance(0, &[1]), instance(1, &[1, 0])],
         admission,
+        order: ServiceOrder::Turns,
     }
 }
 

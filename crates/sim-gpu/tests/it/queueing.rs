@@ -3,7 +3,7 @@
 use homeostat_core::{SeedTree, SimDuration, SimTime};
 use homeostat_sim_gpu::{
     Admission, Batching, Cost, Deployment, DeviceType, Executor, Instance, Request, ServedModel,
-    Serving, Stage, StageCost,
+    ServiceOrder, Serving, Stage, StageCost,
 };
 
 /// One device whose iterations take ten milliseconds, whatever they do.
@@ -24,6 +24,7 @@ fn constant(batching: Batching, stages: usize) -> Serving {
             overhead: SimDuration::ZERO,
         }],
         admission: Admission::All,
+        order: ServiceOrder::Turns,
     };
     Serving::new(deployment).unwrap()
 }
@@ -106,6 +107,49 @@ fn a_dynamic_batch_waits_for_others_until_its_timeout() {
 }
 
 #[test]
+fn models_take_turns_or_are_served_in_order_of_arrival() {
+    let ends = |order, stages: usize| {
+        let device = DeviceType::by_name("v100").unwrap();
+        let stage = |executor| Stage { executor, cost: StageCost::constant(0.010) };
+        let model = |name: &str| ServedModel {
+            name: name.to_owned(),
+            slo: SimDuration::from_secs(1),
+            batching: Batching::None,
+        };
+        let instance = |model| Instance {
+            model,
+            stages: (0..stages).map(stage).collect(),
+            cache_tokens: None,
+            overhead: SimDuration::ZERO,
+        };
+        let mut serving = Serving::new(Deployment {
+            executors: vec![Executor { device, devices: 1 }; stages],
+            models: vec![model("many"), model("one")],
+            instances: vec![instance(0), instance(1)],
+            admission: Admission::All,
+            order,
+        })
+        .unwrap();
+        for model in [0, 0, 0, 0, 0, 1] {
+            let arrival = SimTime::ZERO;
+            serving.submit(Request { arrival, model, prompt: 1, output: 0, rank: 0.0 }).unwrap();
+        }
+        serving.advance(SimTime::ZERO + SimDuration::from_secs(1));
+        let done = serving.take_finished();
+        let ends = done.iter().map(|done| (done.model, done.latency.nanos() / 1_000_000));
+        ends.collect::<Vec<_>>()
+    };
+    // The only request of the other model waits for one iteration, or for all that came before it.
+    assert_eq!(
+        ends(ServiceOrder::Turns, 1),
+        [(0, 10), (1, 20), (0, 30), (0, 40), (0, 50), (0, 60)]
+    );
+    let in_order = [(0, 10), (0, 20), (0, 30), (0, 40), (0, 50), (1, 60)];
+    assert_eq!(ends(ServiceOrder::Arrival, 1), in_order);
+    assert_eq!(ends(ServiceOrder::Arrival, 3), in_order.map(|(model, ms)| (model, ms + 20)));
+}
+
+#[test]
 fn only_requests_that_can_be_in_time_are_accepted() {
     let mut serving = {
         let device = DeviceType::by_name("v100").unwrap();
@@ -125,6 +169,7 @@ fn only_requests_that_can_be_in_time_are_accepted() {
                 overhead: SimDuration::ZERO,
             }],
             admission: Admission::InTime,
+            order: ServiceOrder::Turns,
         })
         .unwrap()
     };

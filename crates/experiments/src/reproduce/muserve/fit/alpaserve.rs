@@ -8,8 +8,8 @@ use homeostat_core::{SimDuration, SimTime};
 use homeostat_lab::{Error, Result, read_packed};
 use homeostat_report::Table;
 use homeostat_sim_gpu::{
-    Admission, Batching, Deployment, DeviceType, Executor, Instance, Request, ServedModel, Serving,
-    Stage, StageCost,
+    Admission, Batching, Deployment, DeviceType, Executor, Instance, Request, ServedModel,
+    ServiceOrder, Serving, Stage, StageCost,
 };
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -244,6 +244,7 @@ impl Row {
             models: (0..MODELS).map(model).collect::<Result<_, homeostat_sim_gpu::Error>>()?,
             instances,
             admission: Admission::InTime,
+            order: ServiceOrder::Arrival,
         })
     }
 }
