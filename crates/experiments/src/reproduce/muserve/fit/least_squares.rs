@@ -18,6 +18,35 @@ pub(super) fn absolute(rows: &[Vec<f64>], targets: &[f64], ridge: f64) -> Vec<f6
     normal_equations(&rows, ridge)
 }
 
+/// Like [`relative`], with coefficients of zero or more: the least error among all subsets of the
+/// features, of which there are few, whose own solution is positive. Of subsets that are as good, that
+/// with the fewest features: two that are the same on these rows differ on others.
+pub(super) fn non_negative(rows: &[Vec<f64>], targets: &[f64]) -> Vec<f64> {
+    let width = rows.first().map_or(0, Vec::len);
+    let mut best = (f64::INFINITY, vec![0.0; width]);
+    let mut subsets: Vec<usize> = (1..1 << width).collect();
+    subsets.sort_by_key(|subset| subset.count_ones());
+    for subset in subsets {
+        let chosen: Vec<usize> = (0..width).filter(|place| subset >> place & 1 == 1).collect();
+        let of_chosen = |row: &Vec<f64>| chosen.iter().map(|place| row[*place]).collect();
+        let solution = relative(&rows.iter().map(of_chosen).collect::<Vec<_>>(), targets, 1e-9);
+        if solution.iter().any(|coefficient| *coefficient < 0.0) {
+            continue;
+        }
+        let mut coefficients = vec![0.0; width];
+        chosen.iter().zip(&solution).for_each(|(place, found)| coefficients[*place] = *found);
+        let error: f64 = rows
+            .iter()
+            .zip(targets)
+            .map(|(row, target)| (dot(row, &coefficients) / target - 1.0).powi(2))
+            .sum();
+        if error < best.0 * (1.0 - 1e-6) {
+            best = (error, coefficients);
+        }
+    }
+    best.1
+}
+
 /// The sum of features times coefficients.
 pub(super) fn dot(features: &[f64], coefficients: &[f64]) -> f64 {
     features.iter().zip(coefficients).map(|(feature, coefficient)| feature * coefficient).sum()
@@ -69,6 +98,20 @@ fn solve(mut matrix: Vec<Vec<f64>>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_be_below_zero_is_left_out() {
+        let rows: Vec<Vec<f64>> = (1..9).map(|x| vec![1.0, f64::from(x)]).collect();
+        let rising: Vec<f64> = (1..9).map(|x| 3.0 + 2.0 * f64::from(x)).collect();
+        let found = non_negative(&rows, &rising);
+        assert!((found[0] - 3.0).abs() < 1e-6 && (found[1] - 2.0).abs() < 1e-6, "{found:?}");
+        let falling: Vec<f64> = (1..9).map(|x| 30.0 - f64::from(x)).collect();
+        let found = non_negative(&rows, &falling);
+        assert!(found[0] > 20.0 && found[1] == 0.0, "{found:?}");
+        let twice: Vec<Vec<f64>> = (1..9).map(|_| vec![1.0, 2.0]).collect();
+        let found = non_negative(&twice, &[4.0; 8]);
+        assert_eq!((found[0].round(), found[1]), (4.0, 0.0), "{found:?}");
+    }
 
     #[test]
     fn an_exact_line_is_found() {

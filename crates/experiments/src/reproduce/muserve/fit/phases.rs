@@ -1,6 +1,7 @@
-//! Prompt and token phases of large models (splitwise_perf_model). A prompt takes a launch-bound,
-//! then a memory-bound, then a compute-bound time in its tokens; a token takes time linear in the batch and in
-//! the cached tokens.
+//! Prompt and token phases of large models (splitwise_perf_model). A prompt takes the time to read
+//! the weights or that of its arithmetic, whichever is longer, and more for each token where activations
+//! leave the caches. A token takes time linear in the batch and in the cached tokens. No coefficient is
+//! below zero: more work never takes less time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +10,7 @@ use homeostat_core::SeedTree;
 use homeostat_lab::{Error, Result};
 
 use super::columns::Columns;
-use super::least_squares::{dot, relative};
+use super::least_squares::{dot, non_negative};
 use super::{Errors, halves};
 
 /// Prompt size, batch size and tokens to generate.
@@ -94,17 +95,34 @@ impl Group {
             half.is_none_or(|half| half.prompt() < mean.prompt())
         });
     }
+
+    /// Whether a mean power can be one of phases that run. A mean lies between the power of prompts
+    /// and that of tokens, which differ by less than a factor of two in every other setting; three
+    /// settings have the power of an idle device, the same on two, four and eight devices.
+    fn is_of_a_run(&self, power: f64) -> bool {
+        let powers = self.settings.values().filter_map(Mean::power);
+        powers.fold(0.0, f64::max) < 2.0 * power
+    }
 }
 
-fn hinges(tokens: f64, knees: [f64; 2]) -> Vec<f64> {
-    [1.0].into_iter().chain(knees.map(|knee| (tokens - knee).max(0.0))).collect()
+/// Time of a prompt in its tokens: above the knee it is bound by arithmetic, and from 2048 tokens on
+/// activations leave the caches.
+fn roofline(tokens: f64, knee: f64) -> Vec<f64> {
+    vec![tokens.max(knee), (tokens - 2048.0).max(0.0)]
 }
 
-pub(super) fn evaluate(groups: &[Group], seeds: &SeedTree) -> Errors {
+/// The two ways to count: with the settings whose power is that of an idle device, and without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PowerRows {
+    All,
+    OfRuns,
+}
+
+pub(super) fn evaluate(groups: &[Group], seeds: &SeedTree, rows: PowerRows) -> Errors {
     let mut errors = Errors::default();
     for (place, group) in groups.iter().enumerate() {
         prompts(group, &seeds.child(&format!("prompts/{place}")), &mut errors);
-        tokens(group, &seeds.child(&format!("tokens/{place}")), &mut errors);
+        tokens(group, &seeds.child(&format!("tokens/{place}")), rows, &mut errors);
     }
     errors
 }
@@ -125,29 +143,26 @@ fn prompts(group: &Group, seeds: &SeedTree, errors: &mut Errors) {
     let fitted: Vec<(f64, f64)> =
         rows.iter().zip(&is_fitted).filter(|(_, is)| **is).map(|(row, _)| *row).collect();
     let targets: Vec<f64> = fitted.iter().map(|row| row.1).collect();
-    let mut best: Option<(f64, [f64; 2], Vec<f64>)> = None;
-    for low in [0.0, 128.0, 256.0, 512.0, 1024.0] {
-        for high in [2048.0, 4096.0] {
-            let knees = [low, high];
-            let features: Vec<_> = fitted.iter().map(|row| hinges(row.0, knees)).collect();
-            let coefficients = relative(&features, &targets, 1e-4);
-            let error: f64 = features
-                .iter()
-                .zip(&targets)
-                .map(|(row, target)| (dot(row, &coefficients) / target - 1.0).abs())
-                .sum();
-            if best.as_ref().is_none_or(|(least, ..)| error < *least) {
-                best = Some((error, knees, coefficients));
-            }
+    let mut best: Option<(f64, f64, Vec<f64>)> = None;
+    for knee in [128.0, 256.0, 384.0, 512.0, 768.0, 1024.0] {
+        let features: Vec<_> = fitted.iter().map(|row| roofline(row.0, knee)).collect();
+        let coefficients = non_negative(&features, &targets);
+        let error: f64 = features
+            .iter()
+            .zip(&targets)
+            .map(|(row, target)| (dot(row, &coefficients) / target - 1.0).powi(2))
+            .sum();
+        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+            best = Some((error, knee, coefficients));
         }
     }
-    let Some((_, knees, coefficients)) = best else { return };
+    let Some((_, knee, coefficients)) = best else { return };
     for ((tokens, time), _) in rows.iter().zip(&is_fitted).filter(|(_, is)| !**is) {
-        errors.add_time(dot(&hinges(*tokens, knees), &coefficients), *time);
+        errors.add_time(dot(&roofline(*tokens, knee), &coefficients), *time);
     }
 }
 
-fn tokens(group: &Group, seeds: &SeedTree, errors: &mut Errors) {
+fn tokens(group: &Group, seeds: &SeedTree, counted: PowerRows, errors: &mut Errors) {
     let rows: Vec<([f64; 3], Mean)> = group
         .settings
         .iter()
@@ -162,24 +177,27 @@ fn tokens(group: &Group, seeds: &SeedTree, errors: &mut Errors) {
     let unseen = || rows.iter().zip(&is_fitted).filter(|(_, is)| !**is).map(|(row, _)| row);
     let times: Vec<f64> = fitted().map(|(_, mean)| mean.token()).collect();
     let by_time: Vec<_> = fitted().map(|(row, _)| features(row)).collect();
-    let coefficients = relative(&by_time, &times, 1e-6);
+    let coefficients = non_negative(&by_time, &times);
     for (row, mean) in unseen() {
         errors.add_time(dot(&features(row), &coefficients), mean.token());
     }
-    // Power is that of prompts for their part of the time, and that of tokens for the rest.
+    // Power is that of prompts for their part of the time, and that of tokens for the rest, which
+    // grows with the batch.
     let of_phases = |row: &[f64; 3], mean: &Mean| {
         let prompt = mean.prompt() / (mean.prompt() + mean.token() * row[2]);
-        vec![1.0, prompt, row[0]]
+        vec![prompt, 1.0 - prompt, row[0]]
     };
+    let counts = |power: &f64| counted == PowerRows::All || group.is_of_a_run(*power);
+    let power = |mean: &Mean| mean.power().filter(counts);
     let with_power: Vec<(Vec<f64>, f64)> =
-        fitted().filter_map(|(row, mean)| Some((of_phases(row, mean), mean.power()?))).collect();
+        fitted().filter_map(|(row, mean)| Some((of_phases(row, mean), power(mean)?))).collect();
     if with_power.len() < 4 {
         return;
     }
     let (by_power, powers): (Vec<_>, Vec<f64>) = with_power.into_iter().unzip();
-    let coefficients = relative(&by_power, &powers, 1e-6);
+    let coefficients = non_negative(&by_power, &powers);
     for (row, mean) in unseen() {
-        if let Some(power) = mean.power() {
+        if let Some(power) = power(mean) {
             errors.add_power(dot(&of_phases(row, mean), &coefficients), power);
         }
     }
