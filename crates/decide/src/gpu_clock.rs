@@ -194,6 +194,8 @@ pub enum ClockReason {
     Constant,
     /// Latencies are unknown, so that only the highest clock is safe.
     LatencyUnknown,
+    /// The policy draws at random.
+    Random,
     /// Something that applies in every domain.
     Guard(GuardReason),
 }
@@ -208,6 +210,7 @@ impl ClockReason {
             Self::Idle => "idle",
             Self::Constant => "constant",
             Self::LatencyUnknown => "latency_unknown",
+            Self::Random => "random",
             Self::Guard(reason) => reason.kind(),
         }
     }
@@ -239,6 +242,7 @@ impl fmt::Display for ClockReason {
             Self::Idle => write!(f, "no requests"),
             Self::Constant => write!(f, "constant clock"),
             Self::LatencyUnknown => write!(f, "latencies are unknown: the highest clock"),
+            Self::Random => write!(f, "random clock"),
             Self::Guard(reason) => reason.fmt(f),
         }
     }

@@ -26,6 +26,7 @@ mod error;
 mod features;
 mod gpu_clock;
 mod guards;
+mod measured_plant;
 mod observation;
 mod plant;
 mod pod_interface;
@@ -66,6 +67,7 @@ pub use guards::{
     Admission, AutoRollbackConfig, CanaryConfig, CoolDownConfig, Guard, GuardContext, GuardReason,
     Guards, GuardsConfig, MetricsTrust, Pause, RateLimitConfig, Share, StepLimit, StepSize,
 };
+pub use measured_plant::{Figure, MeasuredPlant, MeasuredSource, SimulatedSystem};
 pub use observation::{Allocation, Observation, ReplicaSample};
 pub use plant::Plant;
 pub use pod_interface::PodInterface;

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 
 use homeostat_core::{Fraction, SeedTree, SimDuration, Slo};
 
-use crate::{AllocationBounds, Error, Observation, Plant, PolicyConfig, Result};
+use crate::{AllocationBounds, Error, Observation, Plant, PolicyConfig, Result, SimulatedSystem};
 
 /// A simulated plant. Its figures are exact; controllers read only the telemetry of
 /// [`Plant::observe`].
@@ -64,14 +63,14 @@ pub trait PlantSource: fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn SimulatedPlant>>;
 }
 
-/// A simulator that also offers plants, so that `homeostat sim` can run autoscalers on it.
+/// A simulator that also offers plants, so that `homeostat sim` can run policies on it.
 pub trait PlantSimulator: Sync {
     /// The environment whose settings apply to a simulation.
     fn env(&self) -> &'static str;
 
     /// The system that the settings describe. `configured` is the simulator's
     /// `ConfiguredSimulator`.
-    fn plants(&self, configured: &dyn Any) -> Result<Arc<dyn PlantSource>>;
+    fn system(&self, configured: &dyn Any) -> Result<SimulatedSystem>;
 }
 
 /// What changes the settings of a plant's targets.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use homeostat_decide::PlantSource;
+use homeostat_decide::{PlantSource, SimulatedSystem};
 use homeostat_env::{
     ConfiguredSimulator, Env, EnvSpec, Error as EnvError, MultiAgentEnv, Task, unknown_id,
 };
@@ -94,14 +94,19 @@ impl EnvFactory {
         self.configured.iter().find_map(|simulator| simulator.downcast())
     }
 
-    /// The system of the simulator with this prefix, as a simulation plays it.
+    /// The pods of the simulator with this prefix. Refuses a simulator of anything else.
     pub fn plants(&self, prefix: &str) -> Result<Arc<dyn PlantSource>> {
+        Ok(self.system(prefix)?.pods()?)
+    }
+
+    /// The system of the simulator with this prefix, as a simulation plays it.
+    pub fn system(&self, prefix: &str) -> Result<SimulatedSystem> {
         let plants = self.environments.plants(prefix)?;
         let mut both = self.environments.iter().zip(&self.configured);
         let found = both.find(|(simulator, _)| simulator.prefix() == prefix);
         let (_, configured) = found.expect("the list has just been asked");
         let configured: &dyn Any = configured.as_ref();
-        Ok(plants.plants(configured)?)
+        Ok(plants.system(configured)?)
     }
 
     /// The list that these environments are from.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use homeostat_decide::{PlantSimulator, PlantSource};
+use homeostat_decide::{PlantSimulator, SimulatedSystem};
 use homeostat_env::{
     ConfiguredSimulator, Env, EnvSpec, Error as EnvError, MultiAgentEnv, Simulator, Task,
     read_settings, unknown_id,
@@ -44,12 +44,12 @@ impl PlantSimulator for Faas {
         "faas/fleet-v3"
     }
 
-    fn plants(&self, configured: &dyn Any) -> homeostat_decide::Result<Arc<dyn PlantSource>> {
+    fn system(&self, configured: &dyn Any) -> homeostat_decide::Result<SimulatedSystem> {
         let configured: &ConfiguredFaas = configured
             .downcast_ref()
             .ok_or_else(|| homeostat_decide::Error::plant("these settings are not of faas"))?;
         let plan = configured.plan().map_err(homeostat_decide::Error::plant)?;
-        Ok(Arc::new(plan.clone()))
+        Ok(SimulatedSystem::Pods(Arc::new(plan.clone())))
     }
 }
 

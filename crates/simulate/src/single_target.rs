@@ -7,7 +7,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use homeostat_core::{Persist, SeedTree, SimDuration, Stream};
-use homeostat_decide::{Error, PlantSimulator, PlantSource, Result, ScaledBy, SimulatedPlant};
+use homeostat_decide::{
+    Error, PlantSimulator, PlantSource, Result, ScaledBy, SimulatedPlant, SimulatedSystem,
+};
 use homeostat_env::{
     ConfiguredSimulator, Dynamics, Env, EnvSpec, Episode, Error as EnvError, SettingsTable,
     Simulator, read_settings, unknown_id,
@@ -100,10 +102,10 @@ impl<S: SingleTargetSystem> PlantSimulator for SingleTarget<S> {
         S::CARD.id
     }
 
-    fn plants(&self, configured: &dyn Any) -> Result<Arc<dyn PlantSource>> {
+    fn system(&self, configured: &dyn Any) -> Result<SimulatedSystem> {
         let configured: Option<&Configured<S>> = configured.downcast_ref();
         let configured = configured.ok_or_else(|| Error::plant("settings of another simulator"))?;
-        Ok(Arc::new(configured.clone()))
+        Ok(SimulatedSystem::Pods(Arc::new(configured.clone())))
     }
 }
 
