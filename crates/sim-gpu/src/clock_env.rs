@@ -6,7 +6,7 @@ use homeostat_decide::{
 };
 use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
 
-use crate::{GpuPlan, GpuPlant};
+use crate::{DeviceType, GpuPlan, GpuPlant};
 
 pub(crate) const CLOCK: &str = "gpu/clock-v1";
 
@@ -28,6 +28,7 @@ struct Playing {
     seed: u64,
     actions: Vec<u8>,
     plant: GpuPlant,
+    device: DeviceType,
     guards: Guards<GpuClock>,
 }
 
@@ -38,12 +39,13 @@ impl Clock {
     }
 
     fn begin(&self, seed: u64) -> Playing {
-        let plant = GpuPlant::new(&self.plan, &[self.device], &SeedTree::new(seed));
+        let plant = GpuPlant::of_plan(&self.plan, &[self.device], &SeedTree::new(seed));
         let config = GuardsConfig::bounds_only(*self.plan.bounds());
         let mut playing = Playing {
             seed,
             actions: Vec::new(),
             plant: plant.expect("the plan was validated"),
+            device: self.plan.device().clone(),
             guards: Guards::try_new(config).expect("the plan was validated"),
         };
         playing.plant.advance().expect("a simulated device always goes on");
@@ -69,14 +71,13 @@ impl Playing {
         let decision = decide(&mut chosen, &mut self.guards, seen);
         self.plant.apply(0, &decision).expect("a simulated device takes every clock");
         self.plant.advance().expect("a simulated device always goes on");
-        let window = self.plant.window();
+        let window = self.plant.last_window();
         let late = window.slo_violations as f64 / window.answered.max(1) as f64;
         1.0 - window.power_w / self.full_power() - VIOLATION_WEIGHT * late
     }
 
     fn full_power(&self) -> f64 {
-        let device = self.plant.plan().device();
-        device.idle_w + device.compute_w
+        self.device.idle_w + self.device.compute_w
     }
 }
 
@@ -135,7 +136,7 @@ impl Dynamics for Clock {
         let seen = playing.plant.observe(0);
         let slacks = seen.models.iter().filter_map(|model| model.slack());
         let latency = slacks.reduce(f64::min).map_or(0.0, |slack| 1.0 - slack);
-        let highest = f64::from(playing.plant.plan().device().max_clock());
+        let highest = f64::from(playing.device.max_clock());
         let features = [
             f64::from(seen.clock.0) / highest,
             seen.busy,
@@ -160,7 +161,7 @@ impl Dynamics for Clock {
     }
 
     fn info(&self) -> Info {
-        let window = self.playing().plant.window();
+        let window = self.playing().plant.last_window();
         vec![
             ("answered", window.answered as f64),
             ("slo_violations", window.slo_violations as f64),

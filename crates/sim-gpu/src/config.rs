@@ -6,6 +6,7 @@ use homeostat_load::LoadShape;
 use serde::Deserialize;
 
 use crate::operator::Work;
+use crate::plant::PlantWindows;
 use crate::serving::{
     Admission, Batching, Deployment, Executor, Instance, ServedModel, ServiceOrder, Stage,
     StageCost,
@@ -179,10 +180,6 @@ impl GpuConfig {
         check("steps", self.steps.into(), 1.0, 1e6)
     }
 
-    pub(crate) fn window(&self) -> SimDuration {
-        SimDuration::from_seconds(self.window_s).expect("the settings were validated")
-    }
-
     fn batching(&self) -> Batching {
         let max_batch = self.max_batch;
         match self.batching {
@@ -215,6 +212,13 @@ impl GpuPlan {
     /// The allowed clocks.
     pub fn bounds(&self) -> &ClockBounds {
         &self.bounds
+    }
+
+    pub(crate) fn windows(&self) -> PlantWindows {
+        let duration =
+            |seconds| SimDuration::from_seconds(seconds).expect("the settings were validated");
+        let GpuConfig { window_s, latency_window_s, .. } = self.config;
+        PlantWindows { window: duration(window_s), latency: duration(latency_window_s) }
     }
 
     /// The models on these devices, with the place of the device among them.

@@ -61,18 +61,21 @@ mod device;
 mod error;
 mod model;
 mod operator;
+mod planned_load;
 mod plant;
 mod serving;
 mod simulator;
+mod totals;
 
 pub use config::{BatchingKind, GpuConfig, GpuLoad, GpuPlan};
 pub use device::{Curve, DeviceType};
 pub use error::{Error, Result};
 pub use model::{Model, ModelSpec, TABLE_TOKENS, Transformer};
 pub use operator::{Cost, Operator, OperatorKind, Work};
-pub use plant::{DeviceWindow, GpuPlant, GpuTotals};
+pub use plant::{GpuPlant, PlantWindows};
 pub use serving::{
     Admission, Batching, Counts, Deployment, Executor, Finished, Instance, Request, ServedModel,
     ServiceOrder, Serving, Stage, StageCost, single_device,
 };
 pub use simulator::{ConfiguredGpu, Gpu, SIMULATOR};
+pub use totals::{DeviceWindow, GpuTotals};

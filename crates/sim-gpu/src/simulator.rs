@@ -1,7 +1,9 @@
 //! The value that this crate exports: environments and settings of served models.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use homeostat_decide::{PlantSimulator, SimulatedSystem};
 use homeostat_env::{
     ConfiguredSimulator, Env, EnvSpec, Episode, Error as EnvError, Simulator, read_settings,
     unknown_id,
@@ -51,6 +53,19 @@ impl Simulator for Gpu {
     }
 }
 
+impl PlantSimulator for Gpu {
+    fn env(&self) -> &'static str {
+        CLOCK
+    }
+
+    fn system(&self, configured: &dyn Any) -> homeostat_decide::Result<SimulatedSystem> {
+        let configured: &ConfiguredGpu = configured
+            .downcast_ref()
+            .ok_or_else(|| homeostat_decide::Error::plant("these settings are not of gpu"))?;
+        Ok(SimulatedSystem::GpuClocks(Arc::new(configured.plan()?.clone())))
+    }
+}
+
 impl ConfiguredSimulator for ConfiguredGpu {
     fn specs(&self) -> Vec<EnvSpec> {
         vec![spec(self.config.steps)]
@@ -66,6 +81,12 @@ impl ConfiguredSimulator for ConfiguredGpu {
             return Err(unknown_id(id, [CLOCK].into_iter()));
         }
         Ok(Box::new(Episode::new(Clock::new(self.plan()?.clone(), agent))))
+    }
+}
+
+impl From<Error> for homeostat_decide::Error {
+    fn from(error: Error) -> Self {
+        Self::plant(error)
     }
 }
 

@@ -285,8 +285,8 @@ impl Serving {
         self.executors[executor].clock()
     }
 
-    /// Sets the clock that was decided, within the range of the device; returns the one that it got.
-    /// Work that runs continues at the new speed.
+    /// Sets the clock of an executor as decided, within the range of the device, and returns it. Work that
+    /// runs continues at the new speed.
     pub fn apply(&mut self, executor: usize, decision: &Decision<GpuClock>) -> Megahertz {
         let rescheduled = self.executors[executor].set_clock(self.now, decision.applied().0);
         if let Some((at, generation)) = rescheduled {

@@ -47,7 +47,7 @@ fn the_devices_are_as_busy_as_the_settings_say() {
         ..GpuConfig::default()
     };
     let plan = config.build().unwrap();
-    let mut plant = GpuPlant::new(&plan, &[0, 1, 2, 3], &SeedTree::new(4)).unwrap();
+    let mut plant = GpuPlant::of_plan(&plan, &[0, 1, 2, 3], &SeedTree::new(4)).unwrap();
     let mut busy = 0.0;
     for _ in 0..600 {
         plant.advance().unwrap();
