@@ -44,6 +44,7 @@ impl Environments {
             .with_plants(&homeostat_sim_deploy::SIMULATOR)
             .with(&homeostat_sim_mesh::SIMULATOR)
             .with(&homeostat_sim_link::SIMULATOR)
+            .with_plants(&homeostat_sim_gpu::SIMULATOR)
     }
 
     /// The same with another simulator. It takes the place of one with the same prefix.
@@ -52,7 +53,7 @@ impl Environments {
     }
 
     /// [`Environments::with`] for a simulator that offers plants, which simulations can play under
-    /// any autoscaling policy.
+    /// any policy of its domain.
     pub fn with_plants<T: Simulator + PlantSimulator>(self, simulator: &'static T) -> Self {
         self.with_entry(Entry { simulator, plants: Some(simulator) })
     }
@@ -78,7 +79,7 @@ impl Environments {
                 value: prefix.to_owned(),
                 source_text: "SIMULATOR".to_owned(),
                 expected: format!(
-                    "autoscaling policies can be played on {}{}",
+                    "policies can be played on {}{}",
                     known.join(", "),
                     nearest(prefix, known.iter().copied())
                 ),
