@@ -66,7 +66,8 @@ pub(crate) fn simulate<'py>(
         may_outlast_trace: false,
         seeds: asked.seeds,
     };
-    let prepared = py.detach(|| request.prepare(&settings)).map_err(|error| raise(py, &error))?;
+    let prepared =
+        py.detach(|| request.prepare(settings.validate()?)).map_err(|error| raise(py, &error))?;
     let name = format!("sim-{}", prepared.facts.policy);
     let path = run_dir.unwrap_or_else(|| RunDirectory::next_free(Path::new("runs"), &name));
     let attended = Attended::new();

@@ -1,9 +1,12 @@
 //! Simulations without learning: any controller on any simulated system, measured; and the files
-//! of request traces that loads come from.
+//! of request traces that loads come from. Pods have a simulation with figures of their own
+//! ([`Simulation`]); systems of every other domain share [`MeasuredSimulation`].
 #![forbid(unsafe_code)]
 
 mod controllers;
+mod domain_policies;
 mod engine;
+mod measured;
 mod outcome;
 mod plant_dynamics;
 mod recorder;
@@ -16,10 +19,12 @@ mod trace_report;
 mod windows_file;
 
 pub use controllers::Controllers;
+pub use domain_policies::NamedPolicies;
 pub use engine::{Scenario, Simulation, WindowRecord};
+pub use measured::{FinishedMeasured, MeasuredOutcome, MeasuredSimulation};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};
 pub use plant_dynamics::{PlantCard, PlantDynamics};
-pub use request::{PreparedSimulation, SimulationRequest};
+pub use request::{PreparedSimulation, SimulationRequest, whole_windows};
 pub use run::{FinishedSimulation, SimulationFacts, run_simulation};
 pub use single_target::{SingleTarget, SingleTargetSystem};
 pub use trace::{SLO_OVER_MEAN, TraceFiles, TraceScenario, TracedPlatform};

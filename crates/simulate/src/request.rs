@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_core::SimDuration;
 use homeostat_decide::PlantSource;
-use homeostat_lab::{Error, Result, RunConfig, Settings};
+use homeostat_lab::{Error, Result, RunConfig};
 use homeostat_rl::Sampling;
 
 use super::controllers::Controllers;
@@ -52,8 +52,7 @@ const USUAL_DURATION: SimDuration = SimDuration::from_secs(500);
 
 impl SimulationRequest {
     /// Reads the trace and the policies, and checks everything.
-    pub fn prepare(&self, settings: &Settings) -> Result<PreparedSimulation> {
-        let config = settings.validate()?;
+    pub fn prepare(&self, config: RunConfig) -> Result<PreparedSimulation> {
         let controllers = Controllers::parse(&self.policy, self.sampling)?;
         let scenario = if self.alone { Scenario::Alone } else { Scenario::Together };
         let traced = match &self.files {
@@ -69,7 +68,13 @@ impl SimulationRequest {
             None => config.env_factory.plants(prefix_of(&config.env))?,
         };
         let trace = traced.as_ref().map(|traced| traced.trace().duration());
-        let duration = self.duration(system.window(), trace)?;
+        let duration = match trace {
+            Some(trace) => {
+                let window = system.window();
+                part_of_trace(self.duration, window, trace, self.may_outlast_trace)?
+            }
+            None => whole_windows(self.duration, system.window())?,
+        };
         let simulation = Simulation { system, scenario, controllers, duration };
         let facts = SimulationFacts {
             nodes: traced.as_ref().map(|traced| traced.nodes()),
@@ -79,35 +84,47 @@ impl SimulationRequest {
         let cluster = traced.map(|traced| traced.cluster());
         Ok(PreparedSimulation { simulation, facts, config, cluster })
     }
+}
 
-    /// How long is played: whole windows, and no silence after the end of a trace.
-    fn duration(&self, window: SimDuration, trace: Option<SimDuration>) -> Result<SimDuration> {
-        let Some(duration) = self.duration else {
-            // Whole windows are played of it.
-            return Ok(trace.map_or(USUAL_DURATION, |trace| trace.min(USUAL_DURATION)));
-        };
-        let refused = |expected: String| Error::OutOfRange {
-            key: "duration".to_owned(),
-            value: duration.to_string(),
-            source_text: "flag --duration".to_owned(),
-            expected,
-        };
-        let windows = duration.nanos() / window.nanos();
-        if window * windows != duration {
-            let (less, more) = (window * windows, window * (windows + 1));
-            let write = if windows == 0 { more.to_string() } else { format!("{less} or {more}") };
-            return Err(refused(format!(
-                "{duration} is not a whole number of windows of {window}: write {write}"
-            )));
-        }
-        // A trace need not end with a window.
-        let longest = trace.map(|trace| window * trace.nanos().div_ceil(window.nanos()));
-        match (trace, longest) {
-            (Some(trace), Some(longest)) if duration > longest && !self.may_outlast_trace => {
-                Err(refused(format!("the trace lasts {trace}")))
-            }
-            _ => Ok(duration),
-        }
+/// How long is played: whole windows, five hundred seconds if nothing is asked for.
+pub fn whole_windows(duration: Option<SimDuration>, window: SimDuration) -> Result<SimDuration> {
+    let Some(duration) = duration else { return Ok(USUAL_DURATION) };
+    let windows = duration.nanos() / window.nanos();
+    if window * windows == duration && windows > 0 {
+        return Ok(duration);
+    }
+    let (less, more) = (window * windows, window * (windows + 1));
+    let write = if windows == 0 { more.to_string() } else { format!("{less} or {more}") };
+    Err(refused(
+        duration,
+        format!("{duration} is not a whole number of windows of {window}: write {write}"),
+    ))
+}
+
+/// The same with a trace: no silence after its end, unless that is asked for.
+fn part_of_trace(
+    duration: Option<SimDuration>,
+    window: SimDuration,
+    trace: SimDuration,
+    may_outlast: bool,
+) -> Result<SimDuration> {
+    // Whole windows are played of it.
+    let Some(duration) = duration else { return Ok(trace.min(USUAL_DURATION)) };
+    let duration = whole_windows(Some(duration), window)?;
+    // A trace need not end with a window.
+    let longest = window * trace.nanos().div_ceil(window.nanos());
+    if duration > longest && !may_outlast {
+        return Err(refused(duration, format!("the trace lasts {trace}")));
+    }
+    Ok(duration)
+}
+
+fn refused(duration: SimDuration, expected: String) -> Error {
+    Error::OutOfRange {
+        key: "duration".to_owned(),
+        value: duration.to_string(),
+        source_text: "flag --duration".to_owned(),
+        expected,
     }
 }
 

@@ -231,7 +231,7 @@ impl FinishedSimulation {
         let facts: SimulationFacts = serde_json::from_slice(&directory.read("run.json")?)
             .map_err(|error| unreadable("run.json", error.to_string()))?;
         if facts.kind != KIND {
-            let reason = format!("it is of a {}, not of a simulation", facts.kind);
+            let reason = format!("it is of a {}, not of a simulation of pods", facts.kind);
             return Err(unreadable("run.json", reason));
         }
         if !directory.file("summary.json").is_file() {
@@ -314,7 +314,7 @@ fn line_of(record: &WindowRecord<'_>) -> serde_json::Value {
     })
 }
 
-fn pretty(value: &impl Serialize) -> String {
+pub(crate) fn pretty(value: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(value).expect("plain values");
     text + "\n"
 }

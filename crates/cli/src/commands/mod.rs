@@ -18,6 +18,7 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod runs;
 pub(crate) mod sim;
+mod sim_measured;
 pub(crate) mod size;
 pub(crate) mod spans;
 pub(crate) mod trace;

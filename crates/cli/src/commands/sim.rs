@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use homeostat_core::SimDuration;
+use homeostat_decide::SimulatedSystem;
 use homeostat_lab::{
     Error, FormerPercentage, RunConfig, RunDirectory, Settings, Threshold, UserLayers,
     with_former_percentages,
@@ -15,6 +16,7 @@ use homeostat_simulate::{
 };
 use serde_json::{Value, json};
 
+use super::sim_measured;
 use crate::Ending;
 use crate::commands::train::{crossed, figure_names, parse_thresholds};
 use crate::options::{
@@ -23,27 +25,28 @@ use crate::options::{
 use crate::output::{Output, in_percent, print_record, print_records};
 use crate::progress::{CountView, thousands};
 
-/// Run autoscaling policies in the simulator.
+/// Run autoscaling policies, or governors of GPU clocks, in the simulator.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim deploy --policy hpa+vpa --duration 1h --set deploy.change=load\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
+    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim deploy --policy hpa+vpa --duration 1h --set deploy.change=load\n  homeostat sim gpu --policy miad --seeds 1..5 --load bursty\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
 )]
 pub(crate) struct SimArguments {
     /// Simulator, the first part of its environments' ids: faas is a serverless platform, deploy a
-    /// Kubernetes cluster with Deployments.
-    simulator: String,
+    /// Kubernetes cluster with Deployments, gpu a few devices that serve models.
+    pub(super) simulator: String,
     /// Autoscaling policy: hpa, vpa, hpa+vpa, joint (the operator's default), kpa, ensure, ensure-util, aimd, staffing, short-first,
-    /// on-demand, none, random, a run directory or a .policy file.
+    /// on-demand, none, random, a run directory or a .policy file. Governors of clocks: miad, miad-printed (Alg. 6.3 as
+    /// printed), none, random.
     #[arg(long, value_name = "POLICY")]
-    policy: String,
+    pub(super) policy: String,
     /// Load: fluctuating, poisson, diurnal, bursty or spike for faas, azure-high, azure-low or poisson
-    /// for deploy; short for --set SIMULATOR.load=... [default: fluctuating, azure-high]
+    /// for deploy, fluctuating, poisson, bursty or spike for gpu; short for --set SIMULATOR.load=... [default: fluctuating, azure-high for deploy]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
     /// Requests of functions, in the format of the Azure Functions trace of 2019 (requests per minute) or
     /// 2021 (invocations); plain, .zst, .gz or .zip.
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    pub(super) trace: Option<PathBuf>,
     /// Run times of the trace's functions [default: those of its invocations, or drawn from a model of the
     /// Azure trace]
     #[arg(long, value_name = "FILE", requires = "trace")]
@@ -60,13 +63,13 @@ pub(crate) struct SimArguments {
     /// Simulated time: seconds, or a number with a unit, such as 90s, 20m, 2h or 1d [default: 500s, or all of
     /// a shorter trace]
     #[arg(long, value_parser = duration)]
-    duration: Option<SimDuration>,
+    pub(super) duration: Option<SimDuration>,
     /// Simulate each function on its own platform.
     #[arg(long, conflicts_with = "trace")]
-    alone: bool,
+    pub(super) alone: bool,
     /// Seeds: one number, a list such as 1,4,9, or an inclusive range such as 1..5.
     #[arg(long, default_value = "1", value_name = "SEEDS")]
-    seeds: SeedList,
+    pub(super) seeds: SeedList,
     /// Settings file in TOML; `homeostat config default` prints a commented one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -74,37 +77,37 @@ pub(crate) struct SimArguments {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
-    play: PlayOptions,
+    pub(super) play: PlayOptions,
 }
 
 /// How to play, and what to show of it.
 #[derive(Args)]
-struct PlayOptions {
+pub(super) struct PlayOptions {
     /// Sample the actions of a learned policy instead of taking the most probable.
     #[arg(long)]
-    stochastic: bool,
+    pub(super) stochastic: bool,
     /// Run directory [default: a new one under runs/]
     #[arg(long, value_name = "DIR")]
-    run_dir: Option<PathBuf>,
+    pub(super) run_dir: Option<PathBuf>,
     /// Write every decision of every seed to decisions.jsonl in the run directory, for `homeostat learn` and
     /// `homeostat trajectories import`.
     #[arg(long)]
-    record: bool,
-    /// Print one row per function instead of the summary.
+    pub(super) record: bool,
+    /// Print one row per function, or per device, instead of the summary.
     #[arg(long)]
-    per_function: bool,
+    pub(super) per_function: bool,
     /// Exit with code 99 if the summary crosses this threshold, for example 'slo_violation_ratio > 0.05'; repeatable.
     #[arg(long, value_name = "CONDITION")]
-    fail_if: Vec<String>,
+    pub(super) fail_if: Vec<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
-    output: Output,
+    pub(super) output: Output,
     /// Worker threads; results do not depend on the number [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
     /// Print only the result, no progress.
     #[arg(long, short)]
-    quiet: bool,
+    pub(super) quiet: bool,
 }
 
 impl PlayOptions {
@@ -143,7 +146,6 @@ pub(crate) struct ReplayArguments {
 
 pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
     let SimArguments { simulator, play, trace, .. } = arguments;
-    let thresholds = play.thresholds()?;
     use_threads(play.threads)?;
     let mut set = arguments.set.clone();
     refuse_other_settings(simulator, &set)?;
@@ -154,7 +156,11 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         set,
         ..SettingOptions::default()
     };
-    let settings = options.resolve()?;
+    let config = options.resolve()?.validate()?;
+    if let SimulatedSystem::GpuClocks(system) = config.env_factory.system(simulator)? {
+        return sim_measured::run(system, arguments, &config);
+    }
+    let thresholds = play.thresholds()?;
     // Whole paths, so that the run can be played again from anywhere.
     let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let files = trace.as_ref().map(|counts| TraceFiles {
@@ -173,7 +179,7 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         may_outlast_trace: false,
         seeds: arguments.seeds.0.clone(),
     };
-    let finished = play_request(&request, &settings, play)?;
+    let finished = play_request(&request, config, play)?;
     show(&[&finished], play)?;
     finish(&finished, &thresholds)
 }
@@ -214,7 +220,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> anyhow::Result<Ending> {
         may_outlast_trace: true,
         seeds: facts.seeds.clone(),
     };
-    let finished = play_request(&request, &settings, play)?;
+    let finished = play_request(&request, settings.validate()?, play)?;
     show(&[&before, &finished], play)?;
     finish(&finished, &thresholds)
 }
@@ -230,10 +236,10 @@ fn recorded_settings(run: &Path) -> anyhow::Result<Settings> {
 /// Plays what was asked for, with its progress on the terminal.
 fn play_request(
     request: &SimulationRequest,
-    settings: &Settings,
+    config: RunConfig,
     play: &PlayOptions,
 ) -> anyhow::Result<FinishedSimulation> {
-    let PreparedSimulation { simulation, facts, config, cluster } = request.prepare(settings)?;
+    let PreparedSimulation { simulation, facts, config, cluster } = request.prepare(config)?;
     let facts = SimulationFacts { recorded: play.record, ..facts };
     let name = format!("sim-{}", facts.policy);
     let path =
