@@ -68,7 +68,7 @@ impl GpuPlant {
             names: placed.iter().enumerate().map(name).collect(),
             recent: vec![VecDeque::new(); deployment.models.len()],
             models: vec![ModelTotals::default(); deployment.models.len()],
-            devices: vec![DeviceTotals::default(); deployment.executors.len()],
+            devices: deployment.executors.iter().map(DeviceTotals::of_idle).collect(),
             observations: Vec::new(),
             requests: requests.peekable(),
             serving: Serving::new(deployment)?,
@@ -168,6 +168,7 @@ impl GpuPlant {
                 busy: per_second(busy_s - before.busy_s),
                 energy_j,
                 busy_s,
+                idle_w: before.idle_w,
                 mhz_seconds: before.mhz_seconds + f64::from(clock) * seconds,
                 seconds: before.seconds + seconds,
             };

@@ -2,6 +2,8 @@
 
 use homeostat_decide::Figure;
 
+use crate::Executor;
+
 /// Requests of one model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ModelTotals {
@@ -23,6 +25,8 @@ pub(crate) struct DeviceTotals {
     pub(crate) energy_j: f64,
     pub(crate) busy_s: f64,
     pub(crate) mhz_seconds: f64,
+    /// Power without work, W.
+    pub(crate) idle_w: f64,
     pub(crate) seconds: f64,
 }
 
@@ -49,6 +53,8 @@ pub struct GpuTotals {
     pub p99_over_slo: f64,
     /// Mean power of these devices together, W.
     pub power_w: f64,
+    /// Mean power of an executor while it is busy, W; zero if none was.
+    pub busy_power_w: f64,
     /// Mean clock, MHz.
     pub clock_mhz: f64,
     /// Part of the time in which a device was busy.
@@ -57,17 +63,27 @@ pub struct GpuTotals {
     pub energy_j: f64,
 }
 
+impl DeviceTotals {
+    pub(crate) fn of_idle(executor: &Executor) -> Self {
+        let idle_w = f64::from(executor.devices) * executor.device.idle_w;
+        Self { idle_w, ..Self::default() }
+    }
+}
+
 impl GpuTotals {
     /// `refused_and_late` belongs to each model.
     pub(crate) fn of(devices: &[&DeviceTotals], models: &[(&ModelTotals, (u64, u64))]) -> Self {
         let sum = |figure: fn(&DeviceTotals) -> f64| devices.iter().map(|one| figure(one)).sum();
         let seconds: f64 = sum(|device| device.seconds);
         let energy_j: f64 = sum(|device| device.energy_j);
+        let busy_s: f64 = sum(|device| device.busy_s);
+        let idle_j: f64 = sum(|device| device.idle_w * (device.seconds - device.busy_s));
         let part = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let mut totals = Self {
             power_w: part(energy_j) * devices.len() as f64,
+            busy_power_w: if busy_s > 0.0 { (energy_j - idle_j) / busy_s } else { 0.0 },
             clock_mhz: part(sum(|device| device.mhz_seconds)),
-            busy: part(sum(|device| device.busy_s)),
+            busy: part(busy_s),
             energy_j,
             ..Self::default()
         };
@@ -86,6 +102,7 @@ impl GpuTotals {
             ("slo_violation_ratio", self.slo_violations as f64 / self.requests.max(1) as f64),
             ("p99_over_slo", self.p99_over_slo),
             ("power_w", self.power_w),
+            ("busy_power_w", self.busy_power_w),
             ("clock_mhz", self.clock_mhz),
             ("busy_ratio", self.busy),
             ("energy_j", self.energy_j),
@@ -108,9 +125,16 @@ mod tests {
     #[test]
     fn what_was_refused_or_is_late_did_not_meet_its_slo() {
         let model = ModelTotals { latency_over_slo: vec![0.5, 1.5], ..ModelTotals::default() };
-        let device = DeviceTotals { energy_j: 300.0, seconds: 2.0, ..DeviceTotals::default() };
+        let device = DeviceTotals {
+            energy_j: 300.0,
+            seconds: 2.0,
+            busy_s: 1.0,
+            idle_w: 25.0,
+            ..DeviceTotals::default()
+        };
         let totals = GpuTotals::of(&[&device, &device], &[(&model, (3, 1))]);
         assert_eq!((totals.requests, totals.slo_violations), (6, 5));
         assert_eq!((totals.p99_over_slo, totals.power_w), (1.5, 300.0));
+        assert_eq!(totals.busy_power_w, 275.0);
     }
 }

@@ -57,3 +57,17 @@ fn the_devices_are_as_busy_as_the_settings_say() {
     let mean = busy / 600.0;
     assert!((0.27..0.36).contains(&mean), "{mean}");
 }
+
+#[test]
+fn the_default_setting_meets_its_slos_at_the_highest_clocks() {
+    let plan = GpuConfig::default().build().unwrap();
+    for seed in 1..=3 {
+        let mut plant = GpuPlant::of_plan(&plan, &[0, 1, 2, 3], &SeedTree::new(seed)).unwrap();
+        for _ in 0..600 {
+            plant.advance().unwrap();
+        }
+        let totals = plant.all_totals();
+        assert!(totals.requests > 1000, "{totals:?}");
+        assert!(100 * totals.slo_violations <= totals.requests, "seed {seed}: {totals:?}");
+    }
+}
