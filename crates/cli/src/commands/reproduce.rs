@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
     FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
-    firm_experiments, flash_experiments, muserve_experiments, run_firm, run_flash, run_muserve,
-    run_simppo, simppo_experiments,
+    firm_experiments, flash_experiments, muserve_experiments, muserve_reads_data, run_firm,
+    run_flash, run_muserve, run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -70,7 +70,8 @@ fn experiments() -> Vec<PossibleValue> {
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
-    let mut readers = muserve_experiments().chain(firm_experiments()).chain(flash_experiments());
+    let muserve = muserve_experiments().filter(|(name, _)| muserve_reads_data(name));
+    let mut readers = muserve.chain(firm_experiments()).chain(flash_experiments());
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
@@ -142,8 +143,8 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
         return Ok(run_flash(name, &options, &progress)?);
     }
     if muserve_experiments().any(|(known, _)| known == name) {
-        let data = data()?;
-        let mut options = MuserveOptions::new(arguments.quick, data.clone());
+        let data = if muserve_reads_data(name) { data()?.clone() } else { PathBuf::new() };
+        let mut options = MuserveOptions::new(arguments.quick, data);
         if let Some(seeds) = &arguments.seeds {
             options.seeds.clone_from(&seeds.0);
         }

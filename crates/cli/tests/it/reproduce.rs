@@ -213,6 +213,7 @@ fn wrong_calls_end_before_any_work() {
     check("reproduce simppo/fig-4.6 --seeds 4..2", "not a range");
     check("reproduce firm/real-faults", "name its directory with --data DIR");
     check("reproduce firm/real-faults --data . --seeds 1..3", "leave out --seeds");
+    check("reproduce muserve/power --data .", "muserve/power reads no data");
     check(
         "reproduce simppo/fig-4.6 --data .",
         "--data applies to muserve/..., firm/... and flash/... only",
@@ -281,4 +282,65 @@ fn execution_times_are_predicted_with_and_without_an_embedding() {
     // Clusters differ: who predicts the measured time for all of them is far off.
     let (plain, unchanged) = ("plain", "unchanged");
     assert!(error(&figures, "cloudbandit", plain) < error(&figures, "cloudbandit", unchanged));
+}
+
+#[test]
+fn power_is_compared_at_equal_attainment_without_published_data() {
+    let place = Workplace::new();
+    let call = "reproduce muserve/power --quick --seeds 1..2 --output json --out power.json";
+    let figures = place.call(call).json();
+    for over in ["alpaserve", "alpaserve_scaling"] {
+        for axis in ["slo_scale", "rate", "devices"] {
+            let settings = figures["power_ratio"][over][axis].as_array().unwrap();
+            assert!(settings.len() >= 2, "{figures:#}");
+            for setting in settings {
+                let ratio = setting["ratio"]["mean"].as_f64().unwrap();
+                assert!((0.8..3.0).contains(&ratio), "{over} {axis}: {setting:#}");
+                let attainment = setting["attainment"]["mu_serve"]["mean"].as_f64().unwrap();
+                assert!((0.9..=1.0).contains(&attainment), "{over} {axis}: {setting:#}");
+            }
+        }
+    }
+    // Lower clocks never cost energy where the SLOs leave room for them.
+    let loose =
+        figures["power_ratio"]["alpaserve"]["slo_scale"].as_array().unwrap().last().unwrap();
+    assert!(loose["ratio"]["mean"].as_f64().unwrap() > 1.0, "{loose:#}");
+    assert!(figures["paper"]["power_ratio"].is_object(), "{figures:#}");
+}
+
+#[test]
+fn clocks_follow_the_load_and_savings_the_length_of_answers() {
+    let place = Workplace::new();
+    let call = "reproduce muserve/sensitivity --quick --seeds 1..2 --output json --out s.json";
+    let figures = place.call(call).json();
+    let clock = |part: usize| figures["clock_trace"][part]["clock_mhz"]["mean"].as_f64().unwrap();
+    assert!(clock(1) > clock(0), "the clock rises with the load: {:#}", figures["clock_trace"]);
+    let models = figures["insensitive_operators"].as_array().unwrap();
+    assert_eq!(models.len(), 15);
+    for model in models {
+        let part = model["insensitive_ratio"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&part), "{model:#}");
+        assert!(model["saving_pct"]["mean"].as_f64().unwrap() > 0.0, "{model:#}");
+    }
+    let lengths = figures["saving_pct_by_output_length"].as_array().unwrap();
+    let busy = |place: usize| lengths[place]["busy_pct"]["mean"].as_f64().unwrap();
+    assert!(busy(lengths.len() - 1) > busy(0), "longer answers keep devices busier");
+}
+
+#[test]
+fn shortest_first_gains_with_every_kind_of_batching() {
+    let Some(data) = published("ssjf_output_length_predictions") else { return };
+    let data = data.parent().unwrap().display().to_string();
+    let call = format!(
+        "reproduce muserve/batching --quick --seeds 1..2 --data {data} --output json --out b.json"
+    );
+    let figures = Workplace::new().call(&call).json();
+    let settings = figures["by_setting"].as_array().unwrap();
+    assert_eq!(settings.len(), 6);
+    for setting in settings {
+        let gain = |order: &str| setting["jct_gain_pct"][order]["mean"].as_f64().unwrap();
+        assert!(0.0 < gain("ssjf") && gain("ssjf") < gain("oracle"), "{setting:#}");
+    }
+    let refused = Workplace::new().call("reproduce muserve/batching --quick");
+    assert!(refused.stderr.contains("name its directory with --data DIR"), "{}", refused.stderr);
 }

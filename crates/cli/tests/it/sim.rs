@@ -318,3 +318,36 @@ fn impossible_simulations_are_refused_with_the_numbers_and_leave_nothing() {
     check("replay nowhere --policy hpa", 2, "nowhere is not a run directory");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }
+
+#[test]
+fn governors_of_clocks_play_on_the_same_requests() {
+    let place = Workplace::new();
+    let played = |policy: &str| {
+        let call =
+            format!("sim gpu --policy {policy} --seeds 1..2 --duration 100s -q --output json");
+        let called = place.call(&call);
+        assert_eq!(called.code, Some(0), "{policy}: {}", called.stderr);
+        called.json()
+    };
+    let (highest, miad) = (played("none"), played("miad"));
+    let figure = |of: &serde_json::Value, name: &str| of[name].as_f64().unwrap();
+    assert_eq!(figure(&highest, "clock_mhz"), 1380.0);
+    assert!(figure(&highest, "slo_violation_ratio") <= 0.01, "{highest}");
+    assert!(figure(&miad, "clock_mhz") < 1380.0, "{miad}");
+    assert!(figure(&miad, "power_w") < figure(&highest, "power_w"), "{miad} {highest}");
+    // A slower device answers a few requests later.
+    let requests = figure(&miad, "requests") / figure(&highest, "requests");
+    assert!((requests - 1.0).abs() < 0.05, "{requests}");
+    // A hundred windows of each of four devices, of the first seed.
+    let windows = String::from_utf8(place.read("runs/sim-gpu-miad/windows.jsonl")).unwrap();
+    assert_eq!(windows.lines().count(), 400);
+    let first: serde_json::Value = serde_json::from_str(windows.lines().next().unwrap()).unwrap();
+    assert!(!first["decided"]["reasons"].as_array().unwrap().is_empty(), "{first}");
+    let devices = place.done("sim gpu --policy miad --duration 20s -q --per-function --output csv");
+    assert_eq!(devices.lines().count(), 5, "{devices}");
+    refused(&place, "sim gpu --policy maid", 2, "did you mean `miad`?");
+    refused(&place, "sim gpu --policy hpa -q", 2, "miad, miad-printed, none, random");
+    refused(&place, "sim gpu --policy miad --alone", 1, "--alone applies to pods");
+    refused(&place, "sim gpu --policy miad --fail-if watts>3", 2, "power_w");
+    refused(&place, "replay runs/sim-gpu-miad --policy none", 2, "simulation of GPU clocks");
+}

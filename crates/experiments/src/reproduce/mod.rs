@@ -10,6 +10,6 @@ mod simppo;
 
 pub use firm::{FirmOptions, firm_experiments, run_firm};
 pub use flash::{FlashOptions, flash_experiments, run_flash};
-pub use muserve::{MuserveOptions, muserve_experiments, run_muserve};
+pub use muserve::{MuserveOptions, muserve_experiments, muserve_reads_data, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
 pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};

@@ -1,8 +1,12 @@
-//! The experiments of chapter 6 of the dissertation, on published measurements.
+//! The experiments of chapter 6 of the dissertation: on published measurements, and on a simulated cluster.
 
+mod batching;
+mod cluster;
 mod fit;
+mod power;
 mod predictor;
 mod scheduler;
+mod sensitivity;
 
 use std::path::PathBuf;
 
@@ -16,7 +20,7 @@ pub struct MuserveOptions {
     pub seeds: Vec<u64>,
     /// Fewer seeds and settings: to see that it runs, not to quote.
     pub is_quick: bool,
-    /// The directory with the published data, a folder per data set.
+    /// The directory with the published data, a folder per data set; unused by experiments that read none.
     pub data: PathBuf,
 }
 
@@ -33,7 +37,7 @@ impl MuserveOptions {
 
 type Experiment = fn(&MuserveOptions, &(dyn Fn(&str) + Sync)) -> Result<Finding>;
 
-const EXPERIMENTS: [(&str, &str, Experiment); 3] = [
+const EXPERIMENTS: [(&str, &str, Experiment); 6] = [
     (
         "muserve/scheduler",
         "completion times in order of predicted length, with and without ageing",
@@ -49,11 +53,34 @@ const EXPERIMENTS: [(&str, &str, Experiment); 3] = [
         "the simulated devices against measured times and power, and against a test bed",
         fit::fit,
     ),
+    (
+        "muserve/power",
+        "power at equal attainment: AlpaServe, AlpaServe with MIAD, and power-aware placement",
+        power::power,
+    ),
+    (
+        "muserve/sensitivity",
+        "clocks against the load, and savings against insensitive operators and lengths of answers",
+        sensitivity::sensitivity,
+    ),
+    (
+        "muserve/batching",
+        "orders of requests with no, dynamic and continuous batching",
+        batching::batching,
+    ),
 ];
+
+/// The experiments that simulate a cluster and read no published data.
+const WITHOUT_DATA: [&str; 2] = ["muserve/power", "muserve/sensitivity"];
 
 /// The names of all experiments with what they ask.
 pub fn muserve_experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
     EXPERIMENTS.into_iter().map(|(name, asks, _)| (name, asks))
+}
+
+/// Whether an experiment reads published data.
+pub fn muserve_reads_data(name: &str) -> bool {
+    !WITHOUT_DATA.contains(&name)
 }
 
 /// Runs one experiment by name, one of [`muserve_experiments`]; `progress` is called with what is
@@ -71,11 +98,9 @@ pub fn run_muserve(
     };
     let found = EXPERIMENTS.iter().find(|(known, _, _)| *known == name);
     let Some((name, asks, experiment)) = found else {
-        return Err(refused(
-            "experiment",
-            name,
-            "there are muserve/scheduler, muserve/predictor and muserve/fit",
-        ));
+        let names: Vec<&str> = muserve_experiments().map(|(name, _)| name).collect();
+        let expected = format!("there are {}", names.join(", "));
+        return Err(refused("experiment", name, &expected));
     };
     if options.seeds.is_empty() {
         return Err(refused("seeds", "none", "at least one seed is needed"));
@@ -99,4 +124,14 @@ fn empty_finding() -> Finding {
         notes: Vec::new(),
         facts: serde_json::Map::new(),
     }
+}
+
+/// A scenario that the planner refuses.
+fn refused_by_planner(error: homeostat_placement::Error) -> Error {
+    homeostat_decide::Error::plant(error).into()
+}
+
+/// A deployment that the simulator refuses.
+fn refused_by_simulator(error: homeostat_sim_gpu::Error) -> Error {
+    homeostat_decide::Error::from(error).into()
 }

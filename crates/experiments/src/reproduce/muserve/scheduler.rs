@@ -31,8 +31,8 @@ const TRIAL_REQUESTS: usize = 40_000;
 const CLASSES: usize = 15;
 
 #[derive(Clone, Copy)]
-struct Recorded {
-    tokens: u32,
+pub(super) struct Recorded {
+    pub(super) tokens: u32,
     class: usize,
 }
 
@@ -79,8 +79,7 @@ pub(super) fn scheduler(
     options: &MuserveOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let path = options.data.join("ssjf_output_length_predictions/predictions_cls_multicls.csv.zst");
-    let recorded = read(&path)?;
+    let recorded = read(&options.data)?;
     let count = if options.is_quick { 10_000 } else { 40_000 };
     let settings: &[(f64, f64)] = if options.is_quick {
         &[(0.7, 1.0), (0.9, 1.0), (1.5, 1.0)]
@@ -109,7 +108,14 @@ pub(super) fn scheduler(
             progress(&format!("seed {seed}: serving the other half"));
             let run = |(load, variation): &(f64, f64)| {
                 let name = format!("load {load} variation {variation}");
-                let jobs = arrivals(unseen, count, *load, *variation, &seeds.child(&name));
+                let jobs = arrivals(
+                    unseen,
+                    count,
+                    *load,
+                    *variation,
+                    TOKEN.seconds(),
+                    &seeds.child(&name),
+                );
                 ARMS.iter().map(|(arm, _)| learnt.outcome(*arm, &jobs)).collect()
             };
             Ok(settings.iter().map(run).collect())
@@ -147,7 +153,7 @@ impl Learnt {
         };
         let trial = |trial: usize| {
             let seeds = seeds.child(&format!("trial {trial}"));
-            arrivals(known, TRIAL_REQUESTS, MAIN_LOAD, 1.0, &seeds)
+            arrivals(known, TRIAL_REQUESTS, MAIN_LOAD, 1.0, TOKEN.seconds(), &seeds)
         };
         let trials: Vec<Vec<Job>> = (0..4).map(trial).collect();
         let p99 = |learnt: &Self, arm: Arm| -> f64 {
@@ -210,17 +216,27 @@ fn mean_tokens(rows: &[Recorded]) -> f64 {
     rows.iter().map(|row| f64::from(row.tokens)).sum::<f64>() / rows.len() as f64
 }
 
-/// Requests at this load. The gaps are exponential, or of two exponentials with balanced means
+/// The mean length of the requests of each class; that of all where a class is rare.
+pub(super) fn mean_tokens_of_classes(known: &[Recorded]) -> Vec<f64> {
+    let of = |class: usize| -> f64 {
+        let rows: Vec<Recorded> = known.iter().copied().filter(|row| row.class == class).collect();
+        mean_tokens(if rows.len() < 20 { known } else { &rows })
+    };
+    (0..CLASSES).map(of).collect()
+}
+
+/// Requests at this load, where a token takes so long. The gaps are exponential, or of two exponentials with balanced means
 /// where their coefficient of variation is above one.
-fn arrivals(
+pub(super) fn arrivals(
     rows: &[Recorded],
     count: usize,
     load: f64,
     variation: f64,
+    token_s: f64,
     seeds: &SeedTree,
 ) -> Vec<Job> {
     let (mut gaps, mut picks) = (seeds.stream("gaps"), seeds.stream("requests"));
-    let mean_gap = mean_tokens(rows) * TOKEN.seconds() / load;
+    let mean_gap = mean_tokens(rows) * token_s / load;
     let square = variation * variation;
     let likely = 0.5 * (1.0 + ((square - 1.0) / (square + 1.0)).max(0.0).sqrt());
     let mut now = 0.0;
@@ -312,8 +328,10 @@ fn finding(settings: &[(f64, f64)], per_seed: &[Vec<Vec<Outcome>>]) -> Finding {
     finding
 }
 
-fn read(path: &Path) -> Result<Vec<Recorded>> {
-    read_packed(path, &["csv"], &mut |_| {}, |file| {
+/// The recorded lengths with their predicted classes.
+pub(super) fn read(data: &Path) -> Result<Vec<Recorded>> {
+    let path = data.join("ssjf_output_length_predictions/predictions_cls_multicls.csv.zst");
+    read_packed(&path, &["csv"], &mut |_| {}, |file| {
         let mut rows = Vec::new();
         for (index, line) in file.lines().enumerate() {
             let line = line.map_err(|error| error.to_string())?;
@@ -355,7 +373,7 @@ mod tests {
     fn arrivals_have_the_load_and_the_variation_asked_for() {
         let rows = [Recorded { tokens: 100, class: 0 }];
         for variation in [1.0, 3.0] {
-            let jobs = arrivals(&rows, 200_000, 0.5, variation, &SeedTree::new(1));
+            let jobs = arrivals(&rows, 200_000, 0.5, variation, 0.025, &SeedTree::new(1));
             let gaps: Vec<f64> = jobs
                 .windows(2)
                 .map(|pair| pair[1].arrival.saturating_since(pair[0].arrival).seconds())
