@@ -11,6 +11,8 @@ pub struct LengthDistribution {
     mean: f64,
     /// Gittins rank by tokens so far.
     gittins: Vec<f64>,
+    /// Mean of what is left, by tokens so far.
+    remaining: Vec<f64>,
 }
 
 impl LengthDistribution {
@@ -26,7 +28,8 @@ impl LengthDistribution {
             sorted.iter().map(|length| f64::from(*length)).sum::<f64>() / sorted.len() as f64;
         let longest = sorted[sorted.len() - 1];
         let gittins = (0..longest).map(|done| gittins_rank(&sorted, done)).collect();
-        Ok(Self { mean, gittins })
+        let remaining = (0..longest).map(|done| mean_remaining(&sorted, done)).collect();
+        Ok(Self { mean, gittins, remaining })
     }
 
     /// Mean length in tokens.
@@ -34,14 +37,29 @@ impl LengthDistribution {
         self.mean
     }
 
+    /// Mean of what is left of an answer after `done` tokens. Beyond the longest answer seen it stays what
+    /// it was last.
+    pub fn mean_remaining(&self, done: u32) -> f64 {
+        self.at(&self.remaining, done)
+    }
+
     /// The Gittins rank of an answer after `done` tokens: the least ratio, over all further runs, of
     /// expected tokens spent to the probability that the answer ends. Serving the smallest rank
     /// first has the least mean completion time of all orders that do not know the true length, if
     /// preemption is free. Beyond the longest answer seen it stays what it was last.
     pub fn gittins_rank(&self, done: u32) -> f64 {
-        let place = (done as usize).min(self.gittins.len().saturating_sub(1));
-        self.gittins.get(place).copied().unwrap_or(self.mean)
+        self.at(&self.gittins, done)
     }
+
+    fn at(&self, by_done: &[f64], done: u32) -> f64 {
+        let place = (done as usize).min(by_done.len().saturating_sub(1));
+        by_done.get(place).copied().unwrap_or(self.mean)
+    }
+}
+
+fn mean_remaining(sorted: &[u32], done: u32) -> f64 {
+    let left = &sorted[sorted.partition_point(|length| *length <= done)..];
+    left.iter().map(|length| f64::from(length - done)).sum::<f64>() / left.len().max(1) as f64
 }
 
 fn gittins_rank(sorted: &[u32], done: u32) -> f64 {
@@ -75,6 +93,9 @@ mod tests {
         let distribution = LengthDistribution::of(&lengths).unwrap();
         assert_eq!(distribution.gittins_rank(0), 20.0);
         assert_eq!(distribution.gittins_rank(10), 990.0);
+        assert_eq!(distribution.mean_remaining(9), 496.0);
+        assert_eq!(distribution.mean_remaining(10), 990.0);
+        assert_eq!(distribution.mean_remaining(5000), 1.0);
     }
 
     #[test]

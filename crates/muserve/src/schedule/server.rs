@@ -1,8 +1,10 @@
 //! One server that answers one request at a time, as the no-batching mode of appendix B.3.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use homeostat_core::{SimDuration, SimTime};
+
+use super::DeadlineGuard;
 
 /// A recorded request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,11 +35,35 @@ pub fn serve(
     preemption: Option<Preemption>,
     rank: impl Fn(&Job, u32) -> f64,
 ) -> Vec<SimDuration> {
+    let mut unguarded: Option<(&mut DeadlineGuard, fn(&Job, u32) -> f64)> = None;
+    run(jobs, token_time, preemption, rank, &mut unguarded)
+}
+
+/// As [`serve`], unless `guard` puts another job before the first in rank. `remaining(job, tokens so far)` is how
+/// many tokens are expected to be left.
+pub fn serve_guarded(
+    jobs: &[Job],
+    token_time: SimDuration,
+    preemption: Option<Preemption>,
+    rank: impl Fn(&Job, u32) -> f64,
+    guard: &mut DeadlineGuard,
+    remaining: impl Fn(&Job, u32) -> f64,
+) -> Vec<SimDuration> {
+    run(jobs, token_time, preemption, rank, &mut Some((guard, remaining)))
+}
+
+fn run(
+    jobs: &[Job],
+    token_time: SimDuration,
+    preemption: Option<Preemption>,
+    rank: impl Fn(&Job, u32) -> f64,
+    guard: &mut Option<(&mut DeadlineGuard, impl Fn(&Job, u32) -> f64)>,
+) -> Vec<SimDuration> {
     debug_assert!(jobs.is_sorted_by_key(|job| job.arrival), "jobs arrive in order");
     let mut completion = vec![SimDuration::ZERO; jobs.len()];
     let mut done = vec![0u32; jobs.len()];
     // Ranks are ordered as their bits once the sign is taken care of; ties go to the earlier job.
-    let mut waiting: BTreeMap<(u64, usize), ()> = BTreeMap::new();
+    let mut waiting: BTreeSet<(u64, usize)> = BTreeSet::new();
     let key = |index: usize, done: u32| (sortable(rank(&jobs[index], done)), index);
     let (mut now, mut arrived, mut running) = (SimTime::ZERO, 0, None);
     loop {
@@ -46,26 +72,31 @@ pub fn serve(
             now = now.max(next.arrival);
         }
         while arrived < jobs.len() && jobs[arrived].arrival <= now {
-            waiting.insert(key(arrived, 0), ());
+            waiting.insert(key(arrived, 0));
+            if let Some((guard, remaining)) = guard {
+                let expected = remaining(&jobs[arrived], 0) * token_time.seconds();
+                guard.arrive(jobs[arrived].arrival.seconds(), expected);
+            }
             arrived += 1;
         }
-        let first = waiting.first_key_value().map(|(key, ())| *key);
-        let is_overtaken =
-            |index: usize| first.is_some_and(|first| first < key(index, done[index]));
-        let index = match running {
-            Some(index) if !is_overtaken(index) => index,
-            previous => {
-                if let Some(previous) = previous {
-                    waiting.insert(key(previous, done[previous]), ());
-                }
-                let ((_, index), ()) = waiting.pop_first().expect("a job waits or runs");
-                if done[index] > 0 {
-                    let cost = preemption.map_or(0, |preemption| preemption.resume_cost);
-                    now += token_time * u64::from(cost);
-                }
-                index
-            }
+        let own = running.map(|index: usize| key(index, done[index]));
+        let first = match (waiting.first().copied(), own) {
+            (Some(first), Some(own)) => first.min(own),
+            (Some(first), None) => first,
+            (None, own) => own.expect("a job waits or runs"),
         };
+        let index = match guard {
+            Some((guard, _)) => guard.choose(now.seconds(), first.1 as u64) as usize,
+            None => first.1,
+        };
+        if running != Some(index) {
+            waiting.extend(own);
+            waiting.remove(&key(index, done[index]));
+            if done[index] > 0 {
+                let cost = preemption.map_or(0, |preemption| preemption.resume_cost);
+                now += token_time * u64::from(cost);
+            }
+        }
         let left = jobs[index].tokens - done[index];
         let run = preemption.map_or(left, |preemption| left.min(preemption.quantum.max(1)));
         now += token_time * u64::from(run);
@@ -74,6 +105,15 @@ pub fn serve(
         if done[index] == jobs[index].tokens {
             completion[index] = now.saturating_since(jobs[index].arrival);
             running = None;
+        }
+        if let Some((guard, remaining)) = guard {
+            if running.is_none() {
+                let service = token_time * u64::from(jobs[index].tokens);
+                guard.finish(index as u64, now.seconds(), service.seconds());
+            } else {
+                let left = remaining(&jobs[index], done[index]) * token_time.seconds();
+                guard.set_remaining(index as u64, left);
+            }
         }
     }
 }
@@ -136,6 +176,7 @@ mod tests {
         #[test]
         fn every_job_completes_and_the_server_is_never_idle_while_one_waits(
             sizes in prop::collection::vec((0u64..50, 0u32..30), 0..60), quantum in 0u32..5,
+            deadline in 0.0f64..0.3,
         ) {
             let mut arrival = 0;
             let jobs: Vec<Job> = sizes.iter().map(|(gap, tokens)| {
@@ -147,8 +188,12 @@ mod tests {
             };
             let fcfs = serve(&jobs, TOKEN, None, |job, _| job.arrival.seconds());
             let preemption = (quantum > 0).then_some(Preemption { quantum, resume_cost: 0 });
-            let shortest = serve(&jobs, TOKEN, preemption, |job, done| f64::from(job.tokens - done));
+            let remaining = |job: &Job, done: u32| f64::from(job.tokens - done);
+            let shortest = serve(&jobs, TOKEN, preemption, remaining);
             prop_assert_eq!(last(&fcfs), last(&shortest));
+            let mut guard = DeadlineGuard::fixed(deadline);
+            let guarded = serve_guarded(&jobs, TOKEN, preemption, remaining, &mut guard, remaining);
+            prop_assert_eq!(last(&fcfs), last(&guarded));
             for (job, time) in jobs.iter().zip(&shortest) {
                 prop_assert!(*time >= TOKEN * u64::from(job.tokens));
             }

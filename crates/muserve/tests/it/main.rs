@@ -1,0 +1,3 @@
+//! Integration tests of `homeostat-muserve`.
+
+mod queueing_theory;
