@@ -46,6 +46,12 @@ pub enum Error {
         /// Kind and version expected.
         expected: String,
     },
+    /// An encoder that cannot be used, or a text that does not fit it.
+    #[error("encoder cannot be used: {what}")]
+    Encoder {
+        /// What is wrong.
+        what: String,
+    },
     /// The weights do not fit the network.
     #[error(transparent)]
     State(#[from] homeostat_core::Error),

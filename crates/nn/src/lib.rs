@@ -4,6 +4,7 @@
 //!   shape with weights.
 //! * [`RecurrentShape`] and [`RecurrentNetwork`]: the same for GRU and Elman networks over batches of
 //!   sequences.
+//! * [`Encoder`]: transformer encoders of published models, for inference.
 //! * [`Head`]: categorical and Gaussian policy heads. [`Adam`]: the optimiser.
 //! * [`encode`] and [`decode`]: safetensors files with a header and a hash.
 //! * [`kernel`]: the inner loops for AVX-512, AVX2 and portable code, chosen at run time.
@@ -32,6 +33,7 @@
 
 mod activation;
 mod adam;
+mod encoder;
 mod error;
 mod file;
 mod head;
@@ -43,6 +45,7 @@ mod recurrent;
 
 pub use activation::Activation;
 pub use adam::{Adam, AdamConfig, clip_factor};
+pub use encoder::{Encoder, EncoderConfig};
 pub use error::{Error, Result};
 pub use file::{StateFile, decode, encode};
 pub use head::{Head, HeadScratch, argmax};
