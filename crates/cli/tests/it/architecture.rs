@@ -53,7 +53,7 @@ const LAYERS: [(&str, u8); 37] = [
 const LAST_PURE_LAYER: u8 = 3;
 
 /// What layers 0-3 may use from outside: numbers, text, threads and the types of Kubernetes, no I/O.
-const PURE_DEPENDENCIES: [&str; 15] = [
+const PURE_DEPENDENCIES: [&str; 17] = [
     "good_lp",
     "k8s-openapi",
     "kube",
@@ -69,6 +69,8 @@ const PURE_DEPENDENCIES: [&str; 15] = [
     "strsim",
     "thiserror",
     "toml",
+    "unicode-normalization",
+    "unicode-properties",
 ];
 
 /// Words that layers 0-3 must not contain. Reading from what is handed in (`BufRead`) is
