@@ -11,6 +11,9 @@ pub enum Error {
         /// How many are needed.
         least: usize,
     },
+    /// An encoder that cannot be used, or a text that does not fit it.
+    #[error("{0}")]
+    Encoder(String),
     /// A number that cannot be used.
     #[error("use {value} as {what}; {expected}")]
     OutOfRange {
@@ -31,6 +34,12 @@ pub enum Error {
         /// Length of the list.
         count: usize,
     },
+}
+
+impl From<homeostat_nn::Error> for Error {
+    fn from(error: homeostat_nn::Error) -> Self {
+        Self::Encoder(error.to_string())
+    }
 }
 
 /// The result of this crate's functions.

@@ -4,12 +4,16 @@
 //!   server that runs recorded requests in such an order, with and without preemption.
 //! * [`predict`]: how long an answer will be, from the prompt and the model, corrected by what
 //!   finished requests showed.
+//! * [`cache`]: lengths of answers to prompts that meant the same.
+//! * [`encode`]: texts as vectors, by an encoder that users bring.
 //! * [`govern`]: governors of GPU clocks.
 //!
 //! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server (crate `gateway`), and
 //! placement of models on devices.
 #![forbid(unsafe_code)]
 
+pub mod cache;
+pub mod encode;
 mod error;
 pub mod govern;
 pub mod predict;

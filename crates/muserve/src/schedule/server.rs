@@ -35,8 +35,7 @@ pub fn serve(
     preemption: Option<Preemption>,
     rank: impl Fn(&Job, u32) -> f64,
 ) -> Vec<SimDuration> {
-    let mut unguarded: Option<(&mut DeadlineGuard, fn(&Job, u32) -> f64)> = None;
-    run(jobs, token_time, preemption, rank, &mut unguarded)
+    run(jobs, token_time, preemption, rank, &mut None::<(_, fn(&Job, u32) -> f64)>)
 }
 
 /// As [`serve`], unless `guard` puts another job before the first in rank. `remaining(job, tokens so far)` is how

@@ -1,3 +1,4 @@
 //! Integration tests of `homeostat-muserve`.
 
+mod minilm;
 mod queueing_theory;
