@@ -43,7 +43,7 @@ impl Gateway {
         let spans = SpanQueue::new(metrics.spans_sent.clone(), metrics.spans_dropped.clone());
         let gateway = Arc::new(Self {
             scheduler: Scheduler::new(settings.order, settings.max_waiting),
-            lengths: Lengths::new(settings.prediction),
+            lengths: Lengths::new(settings.prediction.clone()),
             admission: Admission::default(),
             metrics,
             spans: Arc::new(spans),
@@ -70,7 +70,7 @@ impl Gateway {
         };
         let upstreams = settings.upstreams.iter().map(upstream).collect::<Result<_, _>>()?;
         self.scheduler.configure(settings.order, settings.max_waiting, upstreams);
-        self.lengths.configure(settings.prediction);
+        self.lengths.configure(settings.prediction.clone());
         self.admission.configure(&settings.keys);
         self.spans.configure(&settings.spans);
         *self.settings.write().expect(NOT_POISONED) = Arc::new(settings);

@@ -1,16 +1,21 @@
 //! Lengths of answers, learnt from the requests that this gateway has seen finish.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
+use homeostat_muserve::cache::SemanticCache;
+use homeostat_muserve::encode::{Embed, TextEncoder};
 use homeostat_muserve::predict::{
     Answer, DriftDetector, LengthPredictor, PromptRegression, PromptRegressionConfig,
     Recalibration, readable_part,
 };
 
-use crate::settings::Prediction;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::settings::{Encoder, Prediction};
 
 const NOT_POISONED: &str = "no code panics while it holds this lock";
 
@@ -27,6 +32,7 @@ const LEAST_PRIORITY: i32 = 19;
 #[derive(Debug)]
 pub struct Lengths {
     learnt: RwLock<Learnt>,
+    reader: RwLock<Option<Arc<Reader>>>,
     window: Mutex<Window>,
     is_training: AtomicBool,
 }
@@ -36,6 +42,85 @@ enum Learnt {
     /// A mean per model, until there is enough for a regression.
     Means(Recalibration),
     Regression(Box<PromptRegression>),
+}
+
+/// What an encoder makes of prompts.
+#[derive(Debug)]
+struct Reader {
+    settings: Encoder,
+    encoder: TextEncoder,
+    remembered: Mutex<Remembered>,
+    cache: Option<Mutex<SemanticCache>>,
+}
+
+/// The latest embeddings: a prompt is read when it comes, when its answer is recorded, and in trainings.
+#[derive(Debug, Default)]
+struct Remembered {
+    embeddings: BTreeMap<String, Vec<f32>>,
+    order: VecDeque<String>,
+}
+
+/// More than the largest window of a training.
+const REMEMBERED: usize = 4096;
+
+/// Reads an encoder from the files of its directory.
+pub(crate) fn read_encoder(directory: &Path) -> homeostat_muserve::Result<TextEncoder> {
+    TextEncoder::load(|name| match std::fs::read(directory.join(name)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        bytes => bytes.map(Some),
+    })
+}
+
+impl Reader {
+    fn new(settings: Encoder) -> homeostat_muserve::Result<Arc<Self>> {
+        let encoder = read_encoder(&settings.directory)?;
+        let cache = settings.cache.map(|config| SemanticCache::new(config, encoder.width()));
+        let cache = cache.transpose()?.map(Mutex::new);
+        Ok(Arc::new(Self { settings, encoder, remembered: Mutex::default(), cache }))
+    }
+
+    /// The length of the model's answer to a prompt that meant the same.
+    fn find(&self, prompt: &str, model: &str) -> Option<f64> {
+        let cache = self.cache.as_ref()?;
+        let embedding = Embed::embed(self, prompt);
+        cache.lock().expect(NOT_POISONED).find(model, &embedding)
+    }
+
+    fn record(&self, prompt: &str, model: &str, tokens: u32) {
+        if let Some(cache) = &self.cache {
+            let embedding = Embed::embed(self, prompt);
+            cache.lock().expect(NOT_POISONED).record(model, &embedding, tokens);
+        }
+    }
+}
+
+impl Embed for Reader {
+    fn width(&self) -> usize {
+        self.encoder.width()
+    }
+
+    fn embed(&self, prompt: &str) -> Vec<f32> {
+        let known = self.remembered.lock().expect(NOT_POISONED).embeddings.get(prompt).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let embed = || Embed::embed(&self.encoder, prompt);
+        // It takes milliseconds: other tasks of this thread go on elsewhere meanwhile.
+        let runtime = Handle::try_current().map(|handle| handle.runtime_flavor());
+        let embedding = match runtime {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(embed),
+            _ => embed(),
+        };
+        let mut remembered = self.remembered.lock().expect(NOT_POISONED);
+        if remembered.embeddings.insert(prompt.to_owned(), embedding.clone()).is_none() {
+            remembered.order.push_back(prompt.to_owned());
+        }
+        if remembered.order.len() > REMEMBERED {
+            let oldest = remembered.order.pop_front().expect("there are more than none");
+            remembered.embeddings.remove(&oldest);
+        }
+        embedding
+    }
 }
 
 #[derive(Debug)]
@@ -96,27 +181,56 @@ impl Lengths {
             rested: None,
             drift: BTreeMap::new(),
         };
-        Arc::new(Self {
+        let lengths = Self {
             learnt: RwLock::new(learnt),
+            reader: RwLock::new(None),
             window: Mutex::new(window),
             is_training: AtomicBool::new(false),
-        })
+        };
+        lengths.read_with(lengths.window.lock().expect(NOT_POISONED).settings.encoder.as_ref());
+        Arc::new(lengths)
     }
 
-    /// Takes over new settings.
+    /// Takes over new settings. A new encoder counts in the regression from its next training on.
     pub fn configure(&self, settings: Prediction) {
+        self.read_with(settings.encoder.as_ref());
         self.window.lock().expect(NOT_POISONED).settings = settings;
+    }
+
+    fn read_with(&self, encoder: Option<&Encoder>) {
+        let before = self.reader();
+        if encoder == before.as_ref().map(|reader| &reader.settings) {
+            return;
+        }
+        // It was read when the settings were checked: only a change since then makes it fail here.
+        let reader = encoder.and_then(|encoder| match Reader::new(encoder.clone()) {
+            Ok(reader) => Some(reader),
+            Err(error) => {
+                tracing::error!(%error, "no encoder: lengths are predicted without one");
+                None
+            }
+        });
+        *self.reader.write().expect(NOT_POISONED) = reader;
+    }
+
+    fn reader(&self) -> Option<Arc<Reader>> {
+        self.reader.read().expect(NOT_POISONED).clone()
     }
 
     /// The expected answer of a model, no longer than the request allows.
     pub fn expect(&self, prompt: &str, model: &str, max_tokens: Option<f64>) -> Expected {
         let prompt = readable_part(prompt);
-        let tokens = match &*self.learnt.read().expect(NOT_POISONED) {
-            Learnt::Means(means) => means.verbosity(model).exp(),
-            Learnt::Regression(regression) => regression.predict(&prompt, model).tokens,
-        };
+        let cached = self.reader().and_then(|reader| reader.find(&prompt, model));
+        let tokens = cached.unwrap_or_else(|| self.predict(&prompt, model));
         let limit = max_tokens.unwrap_or(f64::INFINITY);
         Expected { prompt, tokens: tokens.min(limit), unlimited: tokens }
+    }
+
+    fn predict(&self, prompt: &str, model: &str) -> f64 {
+        match &*self.learnt.read().expect(NOT_POISONED) {
+            Learnt::Means(means) => means.verbosity(model).exp(),
+            Learnt::Regression(regression) => regression.predict(prompt, model).tokens,
+        }
     }
 
     /// Takes note of a finished answer; returns whether the lengths of the model have drifted. An answer
@@ -138,6 +252,9 @@ impl Lengths {
             Learnt::Regression(regression) => {
                 regression.record(&expected.prompt, model, tokens);
             }
+        }
+        if let Some(reader) = self.reader() {
+            reader.record(&expected.prompt, model, tokens);
         }
         let error = (f64::from(tokens.max(1)) / expected.unlimited).ln();
         let mut window = self.window.lock().expect(NOT_POISONED);
@@ -192,7 +309,8 @@ impl Lengths {
             })
             .collect();
         let config = PromptRegressionConfig::default();
-        match PromptRegression::train(config, &prompts, &models, &answers) {
+        let encoder = self.reader().map(|reader| reader as Arc<dyn Embed>);
+        match PromptRegression::train(config, encoder, &prompts, &models, &answers) {
             Ok(regression) => {
                 tracing::info!(answers = answers.len(), "trained the predictor of lengths");
                 *self.learnt.write().expect(NOT_POISONED) =
@@ -210,9 +328,10 @@ impl Lengths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homeostat_muserve::cache::SemanticCacheConfig;
 
     fn lengths(train_every: usize) -> Arc<Lengths> {
-        Lengths::new(Prediction { train_every, window: 200 })
+        Lengths::new(Prediction { train_every, window: 200, encoder: None })
     }
 
     #[tokio::test]
@@ -289,5 +408,27 @@ mod tests {
         }
         let tokens = |prompt: &str| lengths.expect(prompt, "m", None).tokens;
         assert!(tokens("Write a long story about cats.") > 3.0 * tokens("Which name has she?"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_prompt_that_means_the_same_is_expected_to_be_answered_at_the_same_length() {
+        let Some(directory) = std::env::var_os("HOMEOSTAT_TEST_MINILM") else {
+            homeostat_test_skip::skip(
+                "a semantic cache: ./test sets HOMEOSTAT_TEST_MINILM, see tests/minilm",
+            );
+            return;
+        };
+        let cache = Some(SemanticCacheConfig::default());
+        let encoder = Some(Encoder { directory: directory.into(), cache });
+        let lengths = Lengths::new(Prediction { train_every: 1000, window: 200, encoder });
+        let question = "What is the capital of France?";
+        lengths.record(lengths.expect(question, "m", None), "m", 17, false);
+        let tokens = |prompt: &str, model: &str| lengths.expect(prompt, model, None).tokens.round();
+        assert_eq!(tokens("what's the capital city of France", "m"), 17.0);
+        // The mean of the model has moved towards its only answer.
+        assert!(tokens("Write a poem about autumn leaves.", "m") > 100.0);
+        assert_eq!(tokens(question, "other"), FIRST_GUESS);
+        lengths.configure(Prediction { train_every: 1000, window: 200, encoder: None });
+        assert!(tokens(question, "m") > 100.0);
     }
 }

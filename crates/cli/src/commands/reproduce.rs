@@ -38,6 +38,10 @@ pub(crate) struct ReproduceArguments {
     /// Directory of published data, a folder per data set (muserve/..., firm/... and flash/... only).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Directory of a sentence encoder of the BERT class, with config.json, vocab.txt and model.safetensors
+    /// (muserve/predictor only).
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
     /// JSON file for the figures [default: a new file under runs/]. For all but s-rl an HTML page
     /// with the same name is written beside it.
     #[arg(long, value_name = "FILE")]
@@ -79,6 +83,11 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
             arguments.experiment
         );
         return Err(refused("data", &data.display().to_string(), expected));
+    }
+    let is_muserve = muserve_experiments().any(|(known, _)| known == arguments.experiment);
+    if let Some(encoder) = arguments.encoder.as_ref().filter(|_| !is_muserve) {
+        let expected = "--encoder applies to muserve/predictor only".to_owned();
+        return Err(refused("encoder", &encoder.display().to_string(), expected));
     }
     match arguments.experiment.as_str() {
         S_RL => run_s_rl(arguments)?,
@@ -145,6 +154,7 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
     if muserve_experiments().any(|(known, _)| known == name) {
         let data = if muserve_reads_data(name) { data()?.clone() } else { PathBuf::new() };
         let mut options = MuserveOptions::new(arguments.quick, data);
+        options.encoder.clone_from(&arguments.encoder);
         if let Some(seeds) = &arguments.seeds {
             options.seeds.clone_from(&seeds.0);
         }

@@ -218,6 +218,7 @@ fn wrong_calls_end_before_any_work() {
         "reproduce simppo/fig-4.6 --data .",
         "--data applies to muserve/..., firm/... and flash/... only",
     );
+    check("reproduce simppo/fig-4.6 --encoder .", "--encoder applies to muserve/predictor only");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use homeostat_muserve::cache::SemanticCacheConfig;
 use homeostat_muserve::schedule::QueueOrder;
 use http::Uri;
 use serde::Deserialize;
@@ -87,12 +88,23 @@ pub struct Listen {
 }
 
 /// How lengths are learnt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
     /// Finished requests between two trainings.
     pub train_every: usize,
     /// Latest finished requests that a training uses.
     pub window: usize,
+    /// What reads prompts besides words.
+    pub encoder: Option<Encoder>,
+}
+
+/// A sentence encoder, and the semantic cache that it makes possible.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoder {
+    /// With the files of the model.
+    pub directory: PathBuf,
+    /// Of the semantic cache, unless it is off.
+    pub cache: Option<SemanticCacheConfig>,
 }
 
 /// Sizes in bytes.
@@ -221,6 +233,18 @@ mod tests {
 
     fn error(text: &str) -> String {
         Settings::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_encoder_that_cannot_be_read_and_a_cache_that_cannot_be_made_are_refused() {
+        let check = |line: &str, expected: &str| {
+            let error = error(&format!("[prediction]\n{line}\n{ONE}"));
+            assert!(error.contains(expected), "{error}");
+        };
+        check("encoder = \"/nowhere\"", "prediction.encoder = /nowhere");
+        check("encoder = \"/nowhere\"", "no config.json");
+        check("cache_similarity = 2.0", "a cosine above 0 and at most 1");
+        check("cache_entries = 0", "at least one answer");
     }
 
     #[test]

@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use homeostat_muserve::cache::{SemanticCache, SemanticCacheConfig};
 use homeostat_muserve::schedule::QueueOrder;
 use http::Uri;
 use serde::Deserialize;
 
+use crate::prediction::read_encoder;
+
 use super::{
-    Error, Health, Key, Limits, Listen, Prediction, Priority, Settings, SpanSettings, Timeouts,
-    Upstream,
+    Encoder, Error, Health, Key, Limits, Listen, Prediction, Priority, Settings, SpanSettings,
+    Timeouts, Upstream,
 };
 
 /// Which keys there are; all may be left out.
@@ -86,6 +89,31 @@ enum RawOrder {
 struct RawPrediction {
     train_every: usize,
     window: usize,
+    encoder: Option<PathBuf>,
+    semantic_cache: bool,
+    cache_similarity: f32,
+    cache_entries: usize,
+}
+
+impl RawPrediction {
+    fn check(self) -> Result<Prediction, Error> {
+        let Self { train_every, window, semantic_cache, .. } = self;
+        let config =
+            SemanticCacheConfig { threshold: self.cache_similarity, capacity: self.cache_entries };
+        // The width does not matter for whether it can be made.
+        SemanticCache::new(config, 1).map_err(|error| {
+            let value = format!("{} and {}", self.cache_similarity, self.cache_entries);
+            refused("prediction.cache_similarity and cache_entries", value, &error.to_string())
+        })?;
+        let encoder = self.encoder.map(|directory| {
+            // Its faults show where settings are checked, not with the first request.
+            read_encoder(&directory).map_err(|error| {
+                refused("prediction.encoder", directory.display(), &error.to_string())
+            })?;
+            Ok::<_, Error>(Encoder { directory, cache: semantic_cache.then_some(config) })
+        });
+        Ok(Prediction { train_every, window, encoder: encoder.transpose()? })
+    }
 }
 
 #[derive(Deserialize)]
@@ -204,10 +232,7 @@ impl Raw {
             budget_file: self.budget_file,
             order,
             max_waiting,
-            prediction: Prediction {
-                train_every: self.prediction.train_every,
-                window: self.prediction.window,
-            },
+            prediction: self.prediction.check()?,
             limits: self.limits,
             timeouts: self.timeouts.check()?,
             max_retries: self.retries.max,

@@ -171,7 +171,7 @@ mod tests {
             (graph.insert(&vector), exact.insert(&vector))
         };
         let places: Vec<(u32, u32)> =
-            (0..6000).map(|_| add(&mut rng, &mut graph, &mut exact)).collect();
+            (0..3000).map(|_| add(&mut rng, &mut graph, &mut exact)).collect();
         assert!(graph.outside.is_empty(), "all are in the graph");
         let queries: Vec<Vec<f32>> = (0..300).map(|_| near(&mut rng, &subjects)).collect();
         let found = recall(&graph, &exact, &queries);
@@ -181,7 +181,7 @@ mod tests {
             exact.remove(*in_exact);
             add(&mut rng, &mut graph, &mut exact);
         }
-        assert_eq!((graph.len(), exact.len()), (6000, 6000));
+        assert_eq!((graph.len(), exact.len()), (3000, 3000));
         let found = recall(&graph, &exact, &queries);
         assert!(found >= 0.95, "{found}");
     }

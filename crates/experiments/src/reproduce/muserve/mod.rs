@@ -22,6 +22,8 @@ pub struct MuserveOptions {
     pub is_quick: bool,
     /// The directory with the published data, a folder per data set; unused by experiments that read none.
     pub data: PathBuf,
+    /// The directory of a sentence encoder, whose embeddings `muserve/predictor` uses in a second column.
+    pub encoder: Option<PathBuf>,
 }
 
 impl MuserveOptions {
@@ -31,6 +33,7 @@ impl MuserveOptions {
             seeds: if is_quick { (1..=5).collect() } else { (1..=10).collect() },
             is_quick,
             data,
+            encoder: None,
         }
     }
 }
@@ -102,6 +105,10 @@ pub fn run_muserve(
         let expected = format!("there are {}", names.join(", "));
         return Err(refused("experiment", name, &expected));
     };
+    if let Some(encoder) = options.encoder.as_ref().filter(|_| *name != "muserve/predictor") {
+        let expected = "only muserve/predictor reads an encoder";
+        return Err(refused("encoder", &encoder.display().to_string(), expected));
+    }
     if options.seeds.is_empty() {
         return Err(refused("seeds", "none", "at least one seed is needed"));
     }

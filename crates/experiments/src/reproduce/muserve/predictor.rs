@@ -1,18 +1,22 @@
 //! A length predictor on prompts and models that it was not trained on.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use homeostat_core::SeedTree;
 use homeostat_lab::{Error, Result, read_packed};
+use homeostat_muserve::cache::{SemanticCache, SemanticCacheConfig};
+use homeostat_muserve::encode::{Embed, Keep, TextEncoder};
 use homeostat_muserve::predict::{
     Answer, Classification, LengthClasses, LengthPredictor, PromptRegression,
-    PromptRegressionConfig, kendall_tau,
+    PromptRegressionConfig, kendall_tau, readable_part,
 };
 use homeostat_report::{Cell, Finding, Spread, Table};
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{MuserveOptions, empty_finding};
 
@@ -37,6 +41,15 @@ struct Figures {
     f1: f64,
     coverage: f64,
     milliseconds: f64,
+    cache: Option<CacheFigures>,
+}
+
+/// What the semantic cache finds of unseen prompts; errors are NaN without a hit.
+#[derive(Clone, Copy)]
+struct CacheFigures {
+    hits: f64,
+    log_error: f64,
+    log_error_predicted: f64,
 }
 
 pub(super) fn predictor(
@@ -44,83 +57,42 @@ pub(super) fn predictor(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
     let recorded = Recorded::read(&options.data.join("alpaca_eval_lengths"))?;
-    let figures: Vec<Figures> = options
-        .seeds
-        .par_iter()
-        .map(|seed| {
+    let encoder = match &options.encoder {
+        Some(directory) => {
+            progress("reading all prompts with the encoder");
+            Some(recorded.encode(directory)?)
+        }
+        None => None,
+    };
+    let judge = |encoder: Option<&Encoded>| -> Result<Vec<Figures>> {
+        let of_seed = |seed: &u64| {
             progress(&format!("seed {seed}: training on four fifths of prompts and models"));
-            recorded.judge(&SeedTree::new(*seed).child("muserve/predictor"))
-        })
-        .collect::<Result<_>>()?;
-    let over_seeds =
-        |figure: fn(&Figures) -> f64| Spread::of(&figures.iter().map(figure).collect::<Vec<_>>());
-    let rows: [(&str, &str, Spread, Cell); 11] = [
-        (
-            "tau.unseen_prompts",
-            "Kendall's tau within a model, unseen prompts",
-            over_seeds(|f| f.unseen_prompts),
-            Cell::Nothing,
-        ),
-        (
-            "tau.unseen_prompts_pooled",
-            "the same over all models' requests",
-            over_seeds(|f| f.unseen_prompts_pooled),
-            Cell::Nothing,
-        ),
-        (
-            "tau.unseen_models",
-            "tau within a model, unseen models, known prompts",
-            over_seeds(|f| f.unseen_models),
-            Cell::Nothing,
-        ),
-        (
-            "tau.unseen_both",
-            "tau within a model, prompt and model unseen",
-            over_seeds(|f| f.unseen_both),
-            Cell::Nothing,
-        ),
-        (
-            "tau.unseen_both_pooled",
-            "the same over all models' requests",
-            over_seeds(|f| f.unseen_both_pooled),
-            Cell::Nothing,
-        ),
-        (
-            "tau.unseen_both_recalibrated",
-            "the same after 50 answers of each model",
-            over_seeds(|f| f.recalibrated_pooled),
-            Cell::Nothing,
-        ),
-        (
-            "tau.ceiling",
-            "mean of the other models' answers to the prompt",
-            over_seeds(|f| f.ceiling),
-            Cell::Nothing,
-        ),
-        (
-            "accuracy",
-            "accuracy of five classes, unseen prompts",
-            over_seeds(|f| f.accuracy),
-            0.43.into(),
-        ),
-        ("f1", "macro F1 of five classes", over_seeds(|f| f.f1), Cell::Nothing),
-        ("coverage", "answers inside the 90 % interval", over_seeds(|f| f.coverage), Cell::Nothing),
-        ("ms", "milliseconds of a prediction", over_seeds(|f| f.milliseconds), Cell::Nothing),
-    ];
+            recorded.judge(&SeedTree::new(*seed).child("muserve/predictor"), encoder)
+        };
+        options.seeds.par_iter().map(of_seed).collect()
+    };
+    let plain = judge(None)?;
+    let encoded = encoder.as_ref().map(|encoder| judge(Some(encoder))).transpose()?;
     let mut finding = empty_finding();
-    let mut table =
-        Table::new("lengths predicted from prompt and model", &["figure", "ours", "paper"]);
-    let mut tau = json!({});
-    for (key, text, spread, paper) in rows {
-        table.push(vec![text.into(), spread.into(), paper]);
-        match key.strip_prefix("tau.") {
-            Some(name) => tau[name] = json!(spread),
-            None => {
-                finding.facts.insert(key.to_owned(), json!(spread));
-            }
+    let columns = ["figure", "ours", "with an encoder", "paper"];
+    let mut table = Table::new("lengths predicted from prompt and model", &columns);
+    for (key, text, figure, paper) in ROWS {
+        let over_seeds =
+            |figures: &Vec<Figures>| Spread::of(&figures.iter().map(figure).collect::<Vec<_>>());
+        let with_encoder = encoded.as_ref().map(over_seeds);
+        let paper = paper.map_or(Cell::Nothing, Cell::from);
+        table.push(vec![
+            text.into(),
+            over_seeds(&plain).into(),
+            with_encoder.map_or(Cell::Nothing, Cell::from),
+            paper,
+        ]);
+        put(&mut finding.facts, key, json!(over_seeds(&plain)));
+        if let Some(spread) = with_encoder {
+            let facts = finding.facts.entry("with_encoder").or_insert_with(|| json!({}));
+            put(facts.as_object_mut().expect("it was made as an object"), key, json!(spread));
         }
     }
-    finding.facts.insert("tau".to_owned(), tau);
     finding.facts.insert("paper".to_owned(), json!({ "accuracy": 0.43 }));
     finding.tables.push(table);
     finding.notes = vec![
@@ -132,11 +104,145 @@ pub(super) fn predictor(
          of unseen prompts is slightly optimistic."
             .to_owned(),
     ];
+    if let (Some(encoder), Some(figures)) = (&encoder, &encoded) {
+        finding.tables.push(cache_table(figures, &mut finding.facts));
+        finding.facts.insert("encoder_ms".to_owned(), json!(encoder.milliseconds));
+        finding.notes.push(format!(
+            "The encoder needs {:.1} ms per prompt in addition, read on a thread for each core. The semantic cache has \
+             the answers of ten models to the prompts of training; log errors are those of unseen prompts that it finds.",
+            encoder.milliseconds
+        ));
+    }
     Ok(finding)
 }
 
+type Row = (&'static str, &'static str, fn(&Figures) -> f64, Option<f64>);
+
+const ROWS: [Row; 11] = [
+    (
+        "tau.unseen_prompts",
+        "Kendall's tau within a model, unseen prompts",
+        |f| f.unseen_prompts,
+        None,
+    ),
+    (
+        "tau.unseen_prompts_pooled",
+        "the same over all models' requests",
+        |f| f.unseen_prompts_pooled,
+        None,
+    ),
+    (
+        "tau.unseen_models",
+        "tau within a model, unseen models, known prompts",
+        |f| f.unseen_models,
+        None,
+    ),
+    ("tau.unseen_both", "tau within a model, prompt and model unseen", |f| f.unseen_both, None),
+    (
+        "tau.unseen_both_pooled",
+        "the same over all models' requests",
+        |f| f.unseen_both_pooled,
+        None,
+    ),
+    (
+        "tau.unseen_both_recalibrated",
+        "the same after 50 answers of each model",
+        |f| f.recalibrated_pooled,
+        None,
+    ),
+    ("tau.ceiling", "mean of the other models' answers to the prompt", |f| f.ceiling, None),
+    ("accuracy", "accuracy of five classes, unseen prompts", |f| f.accuracy, Some(0.43)),
+    ("f1", "macro F1 of five classes", |f| f.f1, None),
+    ("coverage", "answers inside the 90 % interval", |f| f.coverage, None),
+    ("ms", "milliseconds of a prediction", |f| f.milliseconds, None),
+];
+
+/// Under its key, one level deeper after a dot.
+fn put(facts: &mut Map<String, Value>, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((group, name)) => {
+            facts.entry(group).or_insert_with(|| json!({}))[name] = value;
+        }
+        None => {
+            facts.insert(key.to_owned(), value);
+        }
+    }
+}
+
+type CacheRow = (&'static str, &'static str, fn(&CacheFigures) -> f64);
+
+fn cache_table(figures: &[Figures], facts: &mut Map<String, Value>) -> Table {
+    let rows: [CacheRow; 3] = [
+        ("cache.hits", "unseen prompts that a cached one is similar to", |f| f.hits),
+        ("cache.log_error", "mean log error of the cached length", |f| f.log_error),
+        ("cache.log_error_predicted", "the same of the prediction", |f| f.log_error_predicted),
+    ];
+    let mut table = Table::new("the semantic cache at a similarity of 0.8", &["figure", "ours"]);
+    for (key, text, figure) in rows {
+        // Without a hit there is no error.
+        let known = figures.iter().filter_map(|figures| figures.cache.as_ref()).map(figure);
+        let known: Vec<f64> = known.filter(|value| value.is_finite()).collect();
+        if known.is_empty() {
+            continue;
+        }
+        let spread = Spread::of(&known);
+        table.push(vec![text.into(), spread.into()]);
+        put(facts, key, json!(spread));
+    }
+    table
+}
+
+/// Embeddings of all prompts, made once.
+#[derive(Debug)]
+struct Encoded {
+    embeddings: Arc<Known>,
+    milliseconds: f64,
+}
+
+#[derive(Debug)]
+struct Known {
+    width: usize,
+    by_prompt: BTreeMap<String, Vec<f32>>,
+}
+
+impl Embed for Known {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn embed(&self, prompt: &str) -> Vec<f32> {
+        self.by_prompt.get(prompt).cloned().unwrap_or_else(|| vec![0.0; self.width])
+    }
+}
+
 impl Recorded {
-    fn judge(&self, seeds: &SeedTree) -> Result<Figures> {
+    fn encode(&self, directory: &Path) -> Result<Encoded> {
+        let refused = |error: homeostat_muserve::Error| Error::OutOfRange {
+            key: "encoder".to_owned(),
+            value: directory.display().to_string(),
+            source_text: "flag --encoder".to_owned(),
+            expected: error.to_string(),
+        };
+        let encoder = TextEncoder::load(|name| match std::fs::read(directory.join(name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            bytes => bytes.map(Some),
+        });
+        let encoder = encoder.map_err(refused)?;
+        let started = Instant::now();
+        let embed = |prompt: &String| {
+            let text = readable_part(prompt);
+            encoder.embed(&text, Keep::Last).map(|embedding| (text, embedding))
+        };
+        let by_prompt: BTreeMap<String, Vec<f32>> =
+            self.prompts.par_iter().map(embed).collect::<Result<_, _>>().map_err(refused)?;
+        let threads = rayon::current_num_threads() as f64;
+        let milliseconds =
+            1e3 * started.elapsed().as_secs_f64() * threads / self.prompts.len().max(1) as f64;
+        let embeddings = Arc::new(Known { width: encoder.width(), by_prompt });
+        Ok(Encoded { embeddings, milliseconds })
+    }
+
+    fn judge(&self, seeds: &SeedTree, encoder: Option<&Encoded>) -> Result<Figures> {
         let split = |count: usize, name: &str| {
             let mut places: Vec<usize> = (0..count).collect();
             seeds.stream(name).shuffle(&mut places);
@@ -156,7 +262,8 @@ impl Recorded {
         let prompts: Vec<&str> = self.prompts.iter().map(String::as_str).collect();
         let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
         let config = PromptRegressionConfig::default();
-        let mut trained = PromptRegression::train(config, &prompts, &models, &answers)
+        let embed = encoder.map(|encoder| encoder.embeddings.clone() as Arc<dyn Embed>);
+        let mut trained = PromptRegression::train(config, embed, &prompts, &models, &answers)
             .map_err(|error| refused(&error.to_string()))?;
         let started = Instant::now();
         for prompt in &unseen_prompts {
@@ -185,6 +292,10 @@ impl Recorded {
                 count += 1.0;
             }
         }
+        let cache = encoder.map(|encoder| {
+            let models = &known_models[..known_models.len().min(10)];
+            self.judge_cache(encoder, &trained, models, &known_prompts, &unseen_prompts)
+        });
         for model in &unseen_models {
             for prompt in known_prompts.iter().take(50) {
                 if let Some(tokens) = self.lengths[*model][*prompt] {
@@ -204,6 +315,46 @@ impl Recorded {
             f1: classification.macro_f1(),
             coverage: inside / f64::max(count, 1.0),
             milliseconds,
+            cache: cache.transpose()?,
+        })
+    }
+
+    fn judge_cache(
+        &self,
+        encoder: &Encoded,
+        trained: &PromptRegression,
+        models: &[usize],
+        known_prompts: &[usize],
+        unseen_prompts: &[usize],
+    ) -> Result<CacheFigures> {
+        let embedding =
+            |prompt: usize| encoder.embeddings.embed(&readable_part(&self.prompts[prompt]));
+        let config = SemanticCacheConfig::default();
+        let mut cache = SemanticCache::new(config, encoder.embeddings.width)
+            .map_err(|error| refused(&error.to_string()))?;
+        let (mut asked, mut hits, mut error, mut error_predicted) = (0.0, 0.0, 0.0, 0.0);
+        for model in models {
+            let name = self.models[*model].as_str();
+            for prompt in known_prompts {
+                if let Some(tokens) = self.lengths[*model][*prompt] {
+                    cache.record(name, &embedding(*prompt), tokens);
+                }
+            }
+            for prompt in unseen_prompts {
+                let Some(tokens) = self.lengths[*model][*prompt] else { continue };
+                let of_log = |expected: f64| (expected / f64::from(tokens.max(1))).ln().abs();
+                asked += 1.0;
+                if let Some(cached) = cache.find(name, &embedding(*prompt)) {
+                    hits += 1.0;
+                    error += of_log(cached);
+                    error_predicted += of_log(trained.predict(&self.prompts[*prompt], name).tokens);
+                }
+            }
+        }
+        Ok(CacheFigures {
+            hits: hits / f64::max(asked, 1.0),
+            log_error: error / hits,
+            log_error_predicted: error_predicted / hits,
         })
     }
 
