@@ -24,8 +24,7 @@ const MAX_TIMEOUT: SimDuration = SimDuration::from_secs(60);
 
 /// What decides when a packet is sent.
 pub enum Sender {
-    /// A constant rate, whatever is in flight; [`Network::set_rate`](crate::Network::set_rate)
-    /// changes it.
+    /// A constant rate, whatever is in flight; decisions change it ([`LinkPlant`](crate::LinkPlant)).
     Rate(BitsPerSecond),
     /// A congestion controller.
     Controlled(Box<dyn CongestionController>),
