@@ -8,8 +8,8 @@
 //! * [`encode`]: texts as vectors, by an encoder that users bring.
 //! * [`govern`]: governors of GPU clocks.
 //!
-//! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server (crate `gateway`), and
-//! placement of models on devices.
+//! Layer 3: no I/O, no clock. Left out: the proxy that sends requests to a server (crate `gateway`),
+//! clocks of real GPUs (crate `governor`), and placement of models on devices (crate `placement`).
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -21,10 +21,10 @@ pub(crate) enum GpuCommand {
     Plan(PlanArguments),
     /// Print a commented example of the files that `plan` reads.
     Settings {
-        /// Which file.
+        /// Which example.
         file: ExampleFile,
     },
-    /// Measure operators on the GPUs of this machine, at the clocks that they have.
+    /// Measure operators on a GPU of this machine, at the clocks that it has.
     Profile(HandedOn),
 }
 
@@ -42,9 +42,9 @@ enum MethodName {
     MuServe,
     /// The highest attainment, whatever the power.
     Alpaserve,
-    /// Models in turn on devices in turn.
+    /// Models in turn on groups of devices in turn.
     RoundRobin,
-    /// Models on random devices.
+    /// Models on random groups of devices.
     Random,
 }
 
@@ -52,7 +52,7 @@ enum MethodName {
 ///
 /// The planner divides models into partitions, the cluster into groups, and simulates the placements that it
 /// compares. It prints where each partition runs and why, the part of requests within the SLO, the power,
-/// and the lowest fixed clocks that keep that part. Nothing is deployed.
+/// and the fixed clocks with the least power that keep that part. Nothing is deployed.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  homeostat gpu settings models > models.toml        the models and their load, commented\n  homeostat gpu settings cluster > cluster.toml      the devices, of one type or several\n  homeostat gpu plan models.toml cluster.toml\n  homeostat gpu plan models.toml cluster.toml --method alpaserve --output json\n  homeostat gpu plan models.toml cluster.toml --sensitivity measured.csv\n\nMeasured operators are CSV with the columns device, operator, flops, bytes, clock_mhz and time_ms, or JSON as\n`homeostat gpu profile --output json` prints it, at two clocks or more. Without them, sensitivities are computed\nfrom the device types."
@@ -62,10 +62,10 @@ pub(crate) struct PlanArguments {
     models: PathBuf,
     /// TOML file with the devices; `homeostat gpu settings cluster` prints one.
     cluster: PathBuf,
-    /// How to place.
+    /// Placement method.
     #[arg(long, value_enum, default_value = "mu-serve")]
     method: MethodName,
-    /// SLO over the time of a mean request alone, instead of that of the models file.
+    /// SLO over the time of a mean request alone, instead of the slo_scale of the models file.
     #[arg(long, allow_negative_numbers = true)]
     slo_scale: Option<f64>,
     /// Part of the requests that must be within their SLO, from 0 to 1.

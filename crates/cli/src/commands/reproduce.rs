@@ -35,7 +35,8 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Directory of published data, a folder per data set (muserve/..., firm/... and flash/... only).
+    /// Directory of published data, a folder per data set (firm/..., flash/..., and muserve/... other than power
+    /// and sensitivity).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Directory of a sentence encoder of the BERT class, with config.json, vocab.txt and model.safetensors

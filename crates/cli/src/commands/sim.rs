@@ -35,8 +35,8 @@ pub(crate) struct SimArguments {
     /// Kubernetes cluster with Deployments, gpu a few devices that serve models.
     pub(super) simulator: String,
     /// Autoscaling policy: hpa, vpa, hpa+vpa, joint (the operator's default), kpa, ensure, ensure-util, aimd, staffing, short-first,
-    /// on-demand, none, random, a run directory or a .policy file. Governors of clocks: miad, miad-printed (Alg. 6.3 as
-    /// printed), none, random.
+    /// on-demand, none, random, a run directory or a .policy file. Governors of clocks, for gpu: miad, miad-printed (Alg. 6.3
+    /// as printed), none, random.
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: String,
     /// Load: fluctuating, poisson, diurnal, bursty or spike for faas, azure-high, azure-low or poisson

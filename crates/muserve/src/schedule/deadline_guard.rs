@@ -6,7 +6,7 @@
 //! Moore's algorithm does, which leaves the fewest late ones (Moore 1968, with Hodgson). The shortest
 //! request runs if the planned ones still fit after it, else the one with the earliest deadline. As a hundredth of all
 //! requests may miss a deadline without a change of the percentile, the guard also gives up the longest planned
-//! request instead of obeying it while fewer than that have been late.
+//! request, as long as fewer than that are late or given up.
 //!
 //! Ageing moves all requests towards order of arrival, at any time. This rule changes the order only where a
 //! deadline is at stake, which is why it costs less of the mean.
@@ -61,7 +61,7 @@ struct Waiting {
 }
 
 impl DeadlineGuard {
-    /// Knows nothing yet; it serves in order of arrival until a hundred requests have finished.
+    /// Without any observation: serves in order of arrival until a hundred requests have finished.
     pub fn learning() -> Self {
         Self::with(Deadline::Learnt(FcfsShadow::default()))
     }
