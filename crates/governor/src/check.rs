@@ -102,7 +102,7 @@ fn describe(index: usize, gpu: &NvmlGpu<'_>) -> GpuFindings {
     }
 }
 
-/// CAP_SYS_ADMIN, as the kernel knows this process. The driver has the last word.
+/// CAP_SYS_ADMIN, as the kernel reports it for this process. The driver may refuse all the same.
 fn has_capability() -> Option<bool> {
     const SYS_ADMIN: u32 = 21;
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

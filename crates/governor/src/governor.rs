@@ -82,7 +82,7 @@ impl std::fmt::Debug for DeviceGuards {
 }
 
 impl<G: Gpu> DeviceGovernor<G> {
-    /// A governor that only says what it would do.
+    /// A governor in a dry run: it decides and carries nothing out.
     pub fn new(gpu: G, device: &DeviceSettings, settings: &Settings) -> Result<Self, StartError> {
         let bounds = clock_bounds(&gpu.supported_clocks()?, device.min_mhz, device.max_mhz)?;
         if let Some(limit) = device.power_limit_mw {
@@ -203,7 +203,7 @@ impl<G: Gpu> DeviceGovernor<G> {
     /// Restores the device and removes its lease. A device that refuses keeps it.
     pub fn give_back(&mut self) -> Result<(), RestoreError> {
         let Some((locked, lease)) = &self.lease else { return Ok(()) };
-        // Not what the file says: somebody may have removed it.
+        // Not what the file says: it may have been removed.
         carry_out(&Former::Lease(lease.clone()), &mut self.gpu)
             .map_err(|source| RestoreError::Gpu { uuid: lease.uuid.clone(), source })?;
         locked.clear()?;

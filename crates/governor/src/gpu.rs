@@ -35,7 +35,7 @@ pub enum GpuError {
     Other {
         /// What was asked.
         what: &'static str,
-        /// The driver's words.
+        /// The driver's message.
         problem: String,
     },
 }

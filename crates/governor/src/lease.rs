@@ -2,8 +2,8 @@
 //! restored whatever happens to the process.
 //!
 //! A lock of the file system says whether a device has an owner: the kernel releases it when the process
-//! ends, however it ends. The lease also names the process, for messages and in case somebody deleted the
-//! file with the lock.
+//! ends, however it ends. The lease also names the process, for messages and in case the file with the
+//! lock was deleted.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};

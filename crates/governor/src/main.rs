@@ -25,9 +25,9 @@ use tracing_subscriber::EnvFilter;
 /// Lower the clocks of GPUs that serve models as far as their SLOs allow.
 ///
 /// Every second the governor reads the latencies of the models, from the metrics of `homeostat
-/// gateway` or from a Prometheus. A model with too little left of its SLO doubles the clock limit of
-/// its GPUs; if all models of a GPU have more left than a lower clock costs, the limit is lowered by a
-/// step (MIAD). Without recent latencies the limit is held, then raised to the highest clock.
+/// gateway` or from a Prometheus. If a model has too little slack, the part of its SLO that its latency
+/// leaves, the clock limit of its GPUs is doubled; if all models of a GPU have more slack than a lower
+/// clock costs, the limit is lowered by a step (MIAD). Without recent latencies the limit is held, then raised to the highest clock.
 ///
 /// It changes nothing without --act. With it, clocks are limited through NVML, which needs root, and
 /// restored when the governor ends: on SIGTERM and Ctrl-C, after errors, and after `kill -9` by
@@ -67,7 +67,7 @@ struct RunArguments {
     /// Change clocks; without it nothing is changed.
     #[arg(long)]
     act: bool,
-    /// Print every decision, not only those that say something else than the one before.
+    /// Print every decision, not only those that differ from the one before.
     #[arg(long)]
     every_decision: bool,
 }
@@ -77,7 +77,7 @@ struct CheckArguments {
     /// TOML file to check against the GPUs and the source of latencies.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Form of the list of GPUs.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -87,7 +87,7 @@ struct StatusArguments {
     /// TOML file with the address of the governor [default: 127.0.0.1:9092].
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Form of the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }

@@ -1,5 +1,5 @@
 //! Metrics for Prometheus. Energy that was saved is not among them: it would need the energy of the same
-//! requests at the highest clock, which nobody measured.
+//! requests at the highest clock, which is not measured.
 
 use std::sync::atomic::AtomicU64;
 

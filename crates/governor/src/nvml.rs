@@ -9,8 +9,8 @@ use nvml_wrapper::{Device, Nvml};
 
 use crate::gpu::{Gpu, GpuError, GpuSample, PowerLimit};
 
-/// The longest list of clocks that the binding reads. It takes the driver's answer that a list is longer for
-/// a success: what it then returns is cut off, or zeros.
+/// The longest list of clocks that the binding reads. It takes the driver's error for a longer list for a
+/// success: what it then returns is cut off, or zeros.
 const MAX_LISTED: usize = 128;
 /// Cards with longer lists (Volta: 187 clocks, 7 and 8 MHz apart by turns) support every clock this far
 /// apart, from the highest on.
@@ -54,7 +54,7 @@ impl Driver {
 
     /// The version of the driver.
     pub fn version(&self) -> Result<String, GpuError> {
-        self.nvml.sys_driver_version().map_err(|error| failed("tell its driver's version", error))
+        self.nvml.sys_driver_version().map_err(|error| failed("read its driver's version", error))
     }
 
     /// Every GPU by index; an error in place of one that does not answer.
@@ -78,14 +78,14 @@ pub struct NvmlGpu<'nvml> {
 
 impl<'nvml> NvmlGpu<'nvml> {
     fn new(device: Device<'nvml>) -> Result<Self, GpuError> {
-        let uuid = device.uuid().map_err(|error| failed("tell its UUID", error))?;
-        let name = device.name().map_err(|error| failed("tell its name", error))?;
+        let uuid = device.uuid().map_err(|error| failed("read its UUID", error))?;
+        let name = device.name().map_err(|error| failed("read its name", error))?;
         Ok(Self { device, uuid, name })
     }
 
     /// Whether the driver stays loaded without a client.
     pub fn is_persistent(&self) -> Result<bool, GpuError> {
-        self.device.is_in_persistent_mode().map_err(|error| failed("tell its persistence", error))
+        self.device.is_in_persistent_mode().map_err(|error| failed("read its persistence", error))
     }
 
     /// The memory clocks it supports, MHz.
@@ -96,7 +96,7 @@ impl<'nvml> NvmlGpu<'nvml> {
 
     /// The limit of power by default, mW.
     pub fn default_power_limit(&self) -> Result<u32, GpuError> {
-        let what = "tell its default power limit";
+        let what = "read its default power limit";
         self.device.power_management_limit_default().map_err(|error| failed(what, error))
     }
 }
@@ -118,7 +118,7 @@ impl Gpu for NvmlGpu<'_> {
         if clocks.len() >= MAX_LISTED {
             let range =
                 self.device.min_max_clock_of_pstate(Clock::Graphics, PerformanceState::Zero);
-            let (low, high) = range.map_err(|error| failed("tell its range of clocks", error))?;
+            let (low, high) = range.map_err(|error| failed("read its range of clocks", error))?;
             let steps = high.saturating_sub(low) / STEP_MHZ;
             clocks = (0..=steps).map(|step| high - step * STEP_MHZ).collect();
         }
@@ -128,17 +128,17 @@ impl Gpu for NvmlGpu<'_> {
     fn sample(&self) -> Result<GpuSample, GpuError> {
         let device = &self.device;
         Ok(GpuSample {
-            sm_clock: known("tell its clock", device.clock_info(Clock::SM))?.map(Megahertz),
-            power_w: known("tell its power", device.power_usage())?.map(|mw| f64::from(mw) / 1e3),
-            energy_j: known("tell its energy", device.total_energy_consumption())?
+            sm_clock: known("read its clock", device.clock_info(Clock::SM))?.map(Megahertz),
+            power_w: known("read its power", device.power_usage())?.map(|mw| f64::from(mw) / 1e3),
+            energy_j: known("read its energy", device.total_energy_consumption())?
                 .map(|mj| mj as f64 / 1e3),
-            busy: known("tell its utilisation", device.utilization_rates())?
+            busy: known("read its utilisation", device.utilization_rates())?
                 .map(|rates| f64::from(rates.gpu) / 100.0),
         })
     }
 
     fn power_limit(&self) -> Result<PowerLimit, GpuError> {
-        let error = |error| failed("tell its power limit", error);
+        let error = |error| failed("read its power limit", error);
         let range = self.device.power_management_limit_constraints().map_err(error)?;
         let present = self.device.power_management_limit().map_err(error)?;
         Ok(PowerLimit { present, min: range.min_limit, max: range.max_limit })

@@ -6,7 +6,7 @@ use homeostat_core::{SimDuration, SimTime};
 
 use crate::histogram::{Histogram, Percentile};
 
-/// What a source said about one objective.
+/// A source's answer about one objective.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectiveReading {
     /// Everything that was observed since the start of the process that was asked.
@@ -20,7 +20,7 @@ pub enum ObjectiveReading {
     Percentile(Option<f64>),
 }
 
-/// What a source said.
+/// A source's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// In the order of the objectives.
@@ -36,7 +36,7 @@ pub enum Latency {
     Known(SimDuration),
     /// No request finished, and none waits.
     NoRequests,
-    /// It cannot be told.
+    /// Without figures, or with stale ones.
     Unknown,
 }
 

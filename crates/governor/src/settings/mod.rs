@@ -81,7 +81,7 @@ pub struct Settings {
 /// Where latencies come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceSettings {
-    /// Whom to ask.
+    /// Which source is queried.
     pub kind: SourceKind,
     /// How long to wait for an answer.
     pub timeout: Duration,
@@ -95,7 +95,7 @@ pub struct SourceSettings {
     pub promql_window: String,
 }
 
-/// Whom to ask for latencies.
+/// A source of latencies.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceKind {
     /// The metrics of a gateway or a server.

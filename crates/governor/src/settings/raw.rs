@@ -320,7 +320,7 @@ fn url(key: &str, text: &str) -> Result<Uri, Error> {
     url.ok_or_else(|| refused(key, text, "use a URL such as http://127.0.0.1:9091/metrics"))
 }
 
-/// From a hundredth of a second to an hour: a time beyond that is a slip.
+/// From a hundredth of a second to an hour: a time beyond that is taken for a mistake.
 fn std_time(key: &str, seconds: f64) -> Result<Duration, Error> {
     match (0.01..=3600.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),

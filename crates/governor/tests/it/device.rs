@@ -1,4 +1,4 @@
-//! A GPU of the tests' own, which remembers what was done to it.
+//! A fake GPU that records what was done to it.
 
 use std::cell::RefCell;
 use std::rc::Rc;

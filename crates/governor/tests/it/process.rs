@@ -117,7 +117,7 @@ fn a_device_has_one_governor() {
     until(|| second.log().contains(&refusal), || second.log());
     let after = machine.calls().iter().filter(|call| call.starts_with("unlock")).count();
     assert_eq!(before, after, "the second one did not touch the device");
-    // Nobody else's dry run is in the way.
+    // A dry run beside the owner is allowed.
     let dry = machine.start(&settings, &[]);
     dry.until_decision("in a dry run", |line| line["acting"] == false);
 }

@@ -1,5 +1,5 @@
-//! Metrics of a model server whose latency follows the clock of the first fake GPU, and which can hang, lie
-//! and go away.
+//! Metrics of a model server whose latency follows the clock of the first fake GPU, and which can hang,
+//! return wrong figures and go away.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
