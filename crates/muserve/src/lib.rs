@@ -4,7 +4,7 @@
 //!   server that runs recorded requests in such an order, with and without preemption.
 //! * [`predict`]: how long an answer will be, from the prompt and the model, corrected by what
 //!   finished requests showed.
-//! * [`cache`]: lengths of answers to prompts that meant the same.
+//! * [`cache`]: lengths of answers to similar prompts.
 //! * [`encode`]: texts as vectors, by an encoder that users bring.
 //! * [`govern`]: governors of GPU clocks.
 //!

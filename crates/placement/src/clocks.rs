@@ -13,7 +13,7 @@ const LEVELS: u32 = 16;
 /// Rounds in which single executors are slowed down further.
 const ROUNDS: usize = 40;
 
-/// Clocks of the executors, MHz, and what comes of them.
+/// Clocks of the executors, MHz, and the outcome with them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClockChoice {
     pub(crate) clocks: Vec<u32>,

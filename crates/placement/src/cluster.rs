@@ -27,7 +27,7 @@ pub struct Cluster {
     pools: Vec<DevicePool>,
 }
 
-/// More would be a slip of the keyboard.
+/// A larger number is taken for a typing error.
 const MAX_DEVICES: usize = 4096;
 
 #[derive(Deserialize)]

@@ -80,13 +80,13 @@ pub enum Error {
     /// A device, model or deployment that the simulator refuses.
     #[error(transparent)]
     Simulator(#[from] homeostat_sim_gpu::Error),
-    /// A clock that cannot be decided.
+    /// A clock that `decide()` refuses.
     #[error(transparent)]
     Decide(#[from] homeostat_decide::Error),
-    /// A load that cannot be one.
+    /// A load outside its range.
     #[error(transparent)]
     Load(#[from] homeostat_load::Error),
-    /// A quantity that cannot be one.
+    /// A quantity outside its range.
     #[error(transparent)]
     Core(#[from] homeostat_core::Error),
 }

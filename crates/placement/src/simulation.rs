@@ -18,7 +18,7 @@ pub struct RequestTrace {
     pub horizon: SimTime,
 }
 
-/// What came of the requests of one model.
+/// The outcome for the requests of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelOutcome {
     /// Requests that arrived.
@@ -27,7 +27,7 @@ pub struct ModelOutcome {
     pub within_slo: u64,
 }
 
-/// What came of a trace.
+/// The outcome of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// For each model.

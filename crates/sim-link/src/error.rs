@@ -23,7 +23,7 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
-    /// A quantity that cannot be one.
+    /// A quantity outside its range.
     #[error(transparent)]
     Core(#[from] homeostat_core::Error),
 }

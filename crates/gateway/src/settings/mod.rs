@@ -48,7 +48,7 @@ pub enum Error {
 pub struct Settings {
     /// Addresses, connections and certificate.
     pub listen: Listen,
-    /// Where it is kept what keys have used today.
+    /// File of what keys have used today.
     pub budget_file: Option<PathBuf>,
     /// Order of waiting requests.
     pub order: QueueOrder,
@@ -94,7 +94,7 @@ pub struct Prediction {
     pub train_every: usize,
     /// Latest finished requests that a training uses.
     pub window: usize,
-    /// What reads prompts besides words.
+    /// Reads prompts beside the features of words.
     pub encoder: Option<Encoder>,
 }
 

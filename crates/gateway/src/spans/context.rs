@@ -12,7 +12,7 @@ pub(crate) struct TraceContext {
     pub(crate) trace_id: u128,
     /// Not zero.
     pub(crate) span_id: u64,
-    /// Whether whoever began the trace keeps its spans.
+    /// Whether the service that began the trace keeps its spans.
     pub(crate) is_sampled: bool,
 }
 

@@ -263,7 +263,7 @@ impl ChildSpan {
         }
     }
 
-    /// Tells an upstream whose child its spans are.
+    /// Sends an upstream the parent of its spans.
     pub(crate) fn pass_on(&self, headers: &mut HeaderMap) {
         if let RequestTrace::Recorded(recording) = &self.trace {
             let span_id = recording.spans.lock().expect(NOT_POISONED)[self.place].id;

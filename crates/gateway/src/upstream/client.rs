@@ -66,7 +66,7 @@ impl HttpClient {
             }
         };
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        // A user in the URL is none of the host's business.
+        // The header has no user, which the URL may have.
         let shown = authority.as_str();
         let shown = shown.rsplit_once('@').map_or(shown, |(_, host)| host).to_owned();
         let idle = Mutex::default();
@@ -161,7 +161,7 @@ impl hyper::body::Body for UpstreamBody {
         let this = &mut *self;
         let Some(connection) = &mut this.connection else { return Poll::Ready(None) };
         let next = std::task::ready!(connection.poll_body(&mut this.framing, cx));
-        // What has its length ends with its last byte: nobody may ask again.
+        // A body of known length ends with its last byte: hyper may not poll again.
         let has_ended = this.framing == Framing::Ended || !matches!(next, Ok(Some(_)));
         if has_ended
             && let Some(connection) = this.connection.take()

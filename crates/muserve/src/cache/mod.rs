@@ -1,4 +1,4 @@
-//! Lengths of answers to prompts that meant the same (section 6.3.3): the semantic cache.
+//! The semantic cache: lengths of answers to similar prompts (section 6.3.3).
 
 mod navigable_graph;
 mod similarity_index;
@@ -20,7 +20,7 @@ const NEWEST: f64 = 0.5;
 pub struct SemanticCacheConfig {
     /// Cosine similarity from which on two prompts mean the same.
     pub threshold: f32,
-    /// Answers that are kept; then the least recently used one makes room.
+    /// Answers that are kept; beyond that the least recently used one is removed.
     pub capacity: usize,
 }
 
@@ -94,7 +94,7 @@ impl SemanticCache {
         (similarity >= self.config.threshold).then(|| self.touch(model, place, None).exp())
     }
 
-    /// Takes note of an answer.
+    /// Records an answer.
     pub fn record(&mut self, model: &str, embedding: &[f32], tokens: u32) {
         if embedding.len() != self.width || embedding.iter().any(|value| !value.is_finite()) {
             return;

@@ -1,6 +1,6 @@
 //! A hierarchical navigable small world graph (Malkov and Yashunin 2018): a search walks from vector to more similar vector,
-//! first over few far links, then over many near ones. Removal is not part of the paper: who linked to the
-//! removed vector gets links to its neighbours instead.
+//! first over few far links, then over many near ones. Removal is not part of the paper: vectors
+//! that linked to the removed one are linked to its neighbours instead.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};

@@ -8,8 +8,8 @@ const WINDOW: usize = 20_000;
 /// Fewer completion times say nothing about a 99th percentile.
 const MIN_RESPONSES: usize = 100;
 
-/// Requests that wait for an unfinished one before its expected length counts as its true one. A request
-/// that is overtaken for long must not hold up what is known of all later ones.
+/// Requests that wait for an unfinished one before its expected length counts as its true one. Otherwise a
+/// request that is overtaken for long would delay the replay of all later ones.
 const MAX_UNRESOLVED: usize = 2000;
 
 /// A server that answers the same requests in order of arrival, replayed with their true service times.

@@ -1,9 +1,9 @@
-//! Every token looks at every other.
+//! Multi-head self-attention.
 
 use super::linear::Linear;
 use crate::kernel::Kernel;
 
-/// Self-attention with several heads.
+/// Self-attention: the states of all tokens enter each token's next state.
 #[derive(Debug, Clone)]
 pub(super) struct Attention {
     pub(super) heads: usize,

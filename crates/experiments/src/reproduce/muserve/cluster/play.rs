@@ -14,7 +14,7 @@ pub(in crate::reproduce::muserve) enum Governor {
     Miad,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::reproduce::muserve) struct Played {
     /// Part of the requests within their SLO.

@@ -13,7 +13,7 @@ use super::{MAIN_LOAD, TOKEN};
 /// A running request may make way after each four tokens; a token's time brings its cache back.
 const PREEMPTION: Preemption = Preemption { quantum: 4, resume_cost: 1 };
 
-/// What no server has, and theory assumes.
+/// Preemption as theory assumes it: after any token, without cost.
 const FREE_PREEMPTION: Preemption = Preemption { quantum: 1, resume_cost: 0 };
 
 /// Head starts that are tried, in mean service times.
@@ -25,7 +25,7 @@ const TRIAL_REQUESTS: usize = 40_000;
 /// A class with fewer requests is judged by the finer of the two proxies.
 const MIN_OF_CLASS: usize = 100;
 
-/// Whose lengths a rank reads.
+/// The lengths that a rank uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lengths {
     True,
