@@ -4,7 +4,8 @@
 //! A request passes [`proxy`]: its key and limits ([`admission`]), what matters of its body
 //! ([`request`]), the predicted length of its answer ([`prediction`]), the queue of its model
 //! ([`scheduler`]), an upstream ([`upstream`], checked by [`health`]) and the way back ([`answer`],
-//! with events in [`sse`]); `spans` sends a record of it to a collector. [`server`] accepts connections; [`settings`] can change while it runs.
+//! with events in [`sse`]); `spans` sends a record of it to a collector. [`server`] accepts
+//! connections; [`settings`] can change while it runs.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -27,7 +27,8 @@ use tracing_subscriber::EnvFilter;
 /// Every second the governor reads the latencies of the models, from the metrics of `homeostat
 /// gateway` or from a Prometheus. If a model has too little slack, the part of its SLO that its latency
 /// leaves, the clock limit of its GPUs is doubled; if all models of a GPU have more slack than a lower
-/// clock costs, the limit is lowered by a step (MIAD). Without recent latencies the limit is held, then raised to the highest clock.
+/// clock costs, the limit is lowered by a step (MIAD). Without recent latencies the limit is held, then
+/// raised to the highest clock.
 ///
 /// It changes nothing without --act. With it, clocks are limited through NVML, which needs root, and
 /// restored when the governor ends: on SIGTERM and Ctrl-C, after errors, and after `kill -9` by

@@ -128,8 +128,8 @@ pub(super) fn fit(options: &MuserveOptions, progress: &(dyn Fn(&str) + Sync)) ->
          for A100 alone; vidur has none. One setting of splitwise, 64 prompts of 512 tokens on two devices, \
          is left out: it was measured faster than half as many. So is the power of three settings, llama2-70b \
          with a prompt of 8192 tokens: its mean is 0.17 to 0.18 of the design power on two, four and eight devices \
-         alike, that of idle devices, with a peak at the design power, and below what both phases draw in every other setting. \
-         splitwise_all_power_rows counts them."
+         alike, that of idle devices, with a peak at the design power, and below what both phases draw in every \
+         other setting. splitwise_all_power_rows counts them."
             .to_owned(),
         "alpaserve: the arrivals are the published ones, bit for bit. The time outside of the devices and the \
          times of both parallel forms are fitted on every other row; the rest is tested."
