@@ -15,7 +15,7 @@ pub enum GpuError {
         what: &'static str,
     },
     /// The device or the driver cannot do it.
-    #[error("this GPU does not support to {what}: {detail}")]
+    #[error("this GPU cannot {what}: {detail}")]
     NotSupported {
         /// What was asked.
         what: &'static str,

@@ -165,7 +165,7 @@ impl Plan {
         }
         if self.at_planned_clocks.attainment < self.wanted_attainment {
             reasons.push(format!(
-                "{} of requests within the SLO were asked for, and no placement that was tried has more than {}: add \
+                "{} of requests within the SLO were asked for, and the best placement that was tried reaches {}: add \
                  devices, or allow a longer latency",
                 percent(self.wanted_attainment),
                 percent(self.at_planned_clocks.attainment)

@@ -251,7 +251,7 @@ mod tests {
             (&format!("perod_s = 1.0\n{ONE}"), "did you mean `period_s`?"),
             (&format!("[guard]\n{ONE}"), "did you mean `guards`?"),
             (&format!("[miad]\nstep = 60\n{ONE}"), "did you mean `step_mhz`?"),
-            (&format!("[miad]\nstep_mhz = 0\n{ONE}"), "miad.step = 0: MHz above zero"),
+            (&format!("[miad]\nstep_mhz = 0\n{ONE}"), "miad.step_mhz = 0: MHz above zero"),
             (&format!("[miad]\nfactor = 0.5\n{ONE}"), "miad.factor = 0.5: a number above 1"),
             (&format!("[guards]\nrate_limit_changes = 0\n{ONE}"), "guards.rate_limit_changes = 0"),
             (

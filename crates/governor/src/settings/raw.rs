@@ -190,9 +190,11 @@ impl Raw {
         let step = f64::from(step_mhz);
         let miad = MiadConfig { factor, margin, step, ..MiadConfig::default() };
         miad.build().map_err(|error| match error {
-            homeostat_muserve::Error::OutOfRange { what, value, expected } => {
-                refused(&format!("miad.{what}"), value, expected)
-            }
+            homeostat_muserve::Error::OutOfRange { what, value, expected } => refused(
+                &format!("miad.{}", if what == "step" { "step_mhz" } else { what }),
+                value,
+                expected,
+            ),
             other => refused("miad", "", &other.to_string()),
         })?;
         let rate_limit = RateLimitConfig {

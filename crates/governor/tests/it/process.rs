@@ -137,7 +137,7 @@ fn without_permission_it_refuses_with_the_fix_and_leaves_no_lease() {
     machine.set_state("gpu0.unsupported", 1);
     let mut governor = machine.start(&settings, &["--act"]);
     assert_eq!(governor.end().code(), Some(1));
-    until(|| governor.log().contains("does not support to unlock its clock"), || governor.log());
+    until(|| governor.log().contains("this GPU cannot unlock its clock"), || governor.log());
 }
 
 #[test]
