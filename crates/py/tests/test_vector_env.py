@@ -52,7 +52,7 @@ def test_it_plays_what_gymnasium_plays_of_our_single_environments(name, mode):
             for key, values in expected["final_info"].items():
                 np.testing.assert_array_equal(infos["final_info"][key], values)
     # Episodes of these last longer than this test.
-    assert ends > 0 or any(long in name for long in ("acrobot", "gpu", "mountain", "mesh"))
+    assert ends > 0 or any(long in name for long in ("acrobot", "gpu", "link", "mountain", "mesh"))
 
 
 def test_returns_and_lengths_of_episodes_are_never_missing():
