@@ -2,7 +2,7 @@
 
 use homeostat_core::{ControlSchema, Persist, SeedTree, Snapshot, Stream};
 use homeostat_decide::{Features, Guards, Plant, ScalingAction, SimulatedPlant};
-use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
+use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Played, Space};
 
 use crate::{DeployConfig, DeployPlan, DeployPlant};
 
@@ -17,8 +17,7 @@ pub(crate) struct Service {
 }
 
 struct Playing {
-    seed: u64,
-    actions: Vec<u8>,
+    played: Played<u8>,
     plant: DeployPlant,
     guards: Guards,
     last_action: ScalingAction,
@@ -34,8 +33,7 @@ impl Service {
         // The first decision needs something to look at.
         plant.advance().expect("a simulated cluster always goes on");
         Playing {
-            seed,
-            actions: Vec::new(),
+            played: Played::new(seed),
             plant,
             guards: Guards::bounds_only(*self.plan.bounds()).expect("the plan was validated"),
             last_action: ScalingAction::Hold,
@@ -49,7 +47,7 @@ impl Service {
 
 impl Playing {
     fn step(&mut self, action: ScalingAction) -> f64 {
-        self.actions.push(action.index() as u8);
+        self.played.actions.push(action.index() as u8);
         let penalty = action
             .take(&mut self.plant, 0, &mut self.guards, self.last_action)
             .expect("bounds keep CPU and memory above zero");
@@ -146,18 +144,15 @@ impl Dynamics for Service {
 
 impl Persist for Service {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let seed: Vec<u64> = self.episode.iter().map(|playing| playing.seed).collect();
-        out.put_u64(&format!("{name}/seed"), seed);
-        let actions = self.episode.iter().flat_map(|playing| playing.actions.iter().copied());
-        out.put_u8(&format!("{name}/actions"), actions.collect::<Vec<_>>());
+        Played::save(self.episode.as_ref().map(|playing| &playing.played), name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.episode = None;
-        let Some(seed) = from.any_u64s(&format!("{name}/seed"))?.first() else { return Ok(()) };
-        let mut playing = self.begin(*seed);
-        for index in from.any_u8s(&format!("{name}/actions"))? {
-            let action = ScalingAction::from_index(usize::from(*index));
+        let Some(played) = Played::<u8>::load(name, from)? else { return Ok(()) };
+        let mut playing = self.begin(played.seed);
+        for index in played.actions {
+            let action = ScalingAction::from_index(index.into());
             playing.step(action.unwrap_or(ScalingAction::Hold));
         }
         self.episode = Some(playing);

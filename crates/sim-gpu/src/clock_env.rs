@@ -4,7 +4,7 @@ use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
 use homeostat_decide::{
     ClockProposal, GpuClock, Guards, GuardsConfig, Plant, PreparedProposal, decide,
 };
-use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
+use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Played, Space};
 
 use crate::{DeviceType, GpuPlan, GpuPlant};
 
@@ -25,8 +25,7 @@ pub(crate) struct Clock {
 }
 
 struct Playing {
-    seed: u64,
-    actions: Vec<u8>,
+    played: Played<u8>,
     plant: GpuPlant,
     device: DeviceType,
     guards: Guards<GpuClock>,
@@ -42,8 +41,7 @@ impl Clock {
         let plant = GpuPlant::of_plan(&self.plan, &[self.device], &SeedTree::new(seed));
         let config = GuardsConfig::bounds_only(*self.plan.bounds());
         let mut playing = Playing {
-            seed,
-            actions: Vec::new(),
+            played: Played::new(seed),
             plant: plant.expect("the plan was validated"),
             device: self.plan.device().clone(),
             guards: Guards::try_new(config).expect("the plan was validated"),
@@ -59,7 +57,7 @@ impl Clock {
 
 impl Playing {
     fn step(&mut self, action: usize) -> f64 {
-        self.actions.push(action as u8);
+        self.played.actions.push(action as u8);
         let seen = self.plant.observe(0);
         let clock = f64::from(seen.clock.0);
         let mhz = match action {
@@ -177,18 +175,15 @@ impl Dynamics for Clock {
 
 impl Persist for Clock {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let seed: Vec<u64> = self.episode.iter().map(|playing| playing.seed).collect();
-        out.put_u64(&format!("{name}/seed"), seed);
-        let actions = self.episode.iter().flat_map(|playing| playing.actions.iter().copied());
-        out.put_u8(&format!("{name}/actions"), actions.collect::<Vec<_>>());
+        Played::save(self.episode.as_ref().map(|playing| &playing.played), name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.episode = None;
-        let Some(seed) = from.any_u64s(&format!("{name}/seed"))?.first() else { return Ok(()) };
-        let mut playing = self.begin(*seed);
-        for action in from.any_u8s(&format!("{name}/actions"))? {
-            playing.step(usize::from(*action));
+        let Some(played) = Played::<u8>::load(name, from)? else { return Ok(()) };
+        let mut playing = self.begin(played.seed);
+        for action in played.actions {
+            playing.step(action.into());
         }
         self.episode = Some(playing);
         Ok(())

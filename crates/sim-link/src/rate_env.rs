@@ -7,7 +7,7 @@ use homeostat_decide::{
     BitsPerSecond, Guards, GuardsConfig, PathObservation, Plant, PreparedProposal, RateProposal,
     SendingRate, decide,
 };
-use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
+use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Played, Space};
 
 use crate::link::{PACKET_BITS, PathConfig};
 use crate::{LinkConfig, LinkPlant};
@@ -43,8 +43,7 @@ pub(crate) struct RateControl {
 }
 
 struct Playing {
-    seed: u64,
-    actions: Vec<f32>,
+    played: Played<f32>,
     plant: LinkPlant,
     guards: Guards<SendingRate>,
     /// The latest interval last.
@@ -69,8 +68,7 @@ impl RateControl {
         let plant = LinkPlant::new(path, first, &self.config.rivals, &seeds);
         let guards = Guards::try_new(GuardsConfig::bounds_only(bounds));
         let mut playing = Playing {
-            seed,
-            actions: Vec::new(),
+            played: Played::new(seed),
             plant: plant.expect("the settings were validated"),
             guards: guards.expect("the settings were validated"),
             history: VecDeque::from(vec![[0.0; FEATURES.len()]; self.config.history]),
@@ -86,7 +84,7 @@ impl RateControl {
 
 impl Playing {
     fn step(&mut self, action: f32) -> f64 {
-        self.actions.push(action);
+        self.played.actions.push(action);
         let seen = self.plant.observe(0);
         let proposal = RateProposal::step(seen.rate, DELTA * f64::from(action));
         let mut chosen = PreparedProposal::new(proposal);
@@ -215,18 +213,15 @@ impl Dynamics for RateControl {
 
 impl Persist for RateControl {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let seed: Vec<u64> = self.episode.iter().map(|playing| playing.seed).collect();
-        out.put_u64(&format!("{name}/seed"), seed);
-        let actions = self.episode.iter().flat_map(|playing| playing.actions.iter().copied());
-        out.put_f32(&format!("{name}/actions"), actions.collect::<Vec<_>>());
+        Played::save(self.episode.as_ref().map(|playing| &playing.played), name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.episode = None;
-        let Some(seed) = from.any_u64s(&format!("{name}/seed"))?.first() else { return Ok(()) };
-        let mut playing = self.begin(*seed);
-        for action in from.any_f32s(&format!("{name}/actions"))? {
-            playing.step(*action);
+        let Some(played) = Played::load(name, from)? else { return Ok(()) };
+        let mut playing = self.begin(played.seed);
+        for action in played.actions {
+            playing.step(action);
         }
         self.episode = Some(playing);
         Ok(())

@@ -6,7 +6,7 @@ use homeostat_decide::{
     ContainerObservation, ContainerResource, ContainerScaling, Guards, GuardsConfig, LimitAction,
     Plant, PreparedProposal, decide,
 };
-use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Space};
+use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Played, Space};
 
 use crate::config::seconds;
 use crate::{AnomalyKind, MeshConfig, MeshPlan, MeshPlant};
@@ -27,8 +27,7 @@ pub(crate) struct Container {
 }
 
 struct Playing {
-    seed: u64,
-    actions: Vec<f32>,
+    played: Played<f32>,
     plant: MeshPlant,
     guards: Guards<ContainerScaling>,
     service: usize,
@@ -52,7 +51,7 @@ impl Container {
         let bounds = *self.plan.bounds(service);
         let guards = Guards::try_new(GuardsConfig::bounds_only(bounds)).expect("bounds are valid");
         let injector = Injector::new(self.plan.config(), seeds.stream("anomalies"));
-        let mut playing = Playing { seed, actions: Vec::new(), plant, guards, service, injector };
+        let mut playing = Playing { played: Played::new(seed), plant, guards, service, injector };
         // The first decision needs something to look at.
         playing.advance();
         playing
@@ -65,7 +64,7 @@ impl Container {
 
 impl Playing {
     fn step(&mut self, action: &[f32], alpha: f64) -> f64 {
-        self.actions.extend_from_slice(action);
+        self.played.actions.extend_from_slice(action);
         let seen = self.plant.observe(self.service);
         let action = LimitAction(std::array::from_fn(|index| f64::from(action[index])));
         let proposal = action.propose(self.guards.bounds(), &seen.setting);
@@ -236,17 +235,14 @@ impl Dynamics for Container {
 
 impl Persist for Container {
     fn save(&self, name: &str, out: &mut Snapshot) {
-        let seed: Vec<u64> = self.episode.iter().map(|playing| playing.seed).collect();
-        out.put_u64(&format!("{name}/seed"), seed);
-        let actions = self.episode.iter().flat_map(|playing| playing.actions.iter().copied());
-        out.put_f32(&format!("{name}/actions"), actions.collect::<Vec<_>>());
+        Played::save(self.episode.as_ref().map(|playing| &playing.played), name, out);
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
         self.episode = None;
-        let Some(seed) = from.any_u64s(&format!("{name}/seed"))?.first() else { return Ok(()) };
-        let mut playing = self.begin(*seed);
-        for action in from.any_f32s(&format!("{name}/actions"))?.chunks_exact(5) {
+        let Some(played) = Played::load(name, from)? else { return Ok(()) };
+        let mut playing = self.begin(played.seed);
+        for action in played.actions.chunks_exact(5) {
             playing.step(action, self.plan.config().alpha);
         }
         self.episode = Some(playing);
