@@ -92,6 +92,20 @@ pub struct GpuObservation {
     pub metrics: MetricsStatus,
 }
 
+impl GpuObservation {
+    /// An idle device without models.
+    pub fn new(now: SimTime, clock: Megahertz) -> Self {
+        Self {
+            now,
+            clock,
+            models: Vec::new(),
+            busy: 0.0,
+            power_w: None,
+            metrics: MetricsStatus::Complete,
+        }
+    }
+}
+
 /// Latency of one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelLatency {
@@ -275,14 +289,7 @@ mod tests {
             latency: Some(SimDuration::from_millis(millis)),
             weight: 1.0,
         };
-        let mut obs = GpuObservation {
-            now: SimTime::ZERO,
-            clock: Megahertz(1000),
-            models: Vec::new(),
-            busy: 0.0,
-            power_w: None,
-            metrics: MetricsStatus::Complete,
-        };
+        let mut obs = GpuObservation::new(SimTime::ZERO, Megahertz(1000));
         assert_eq!(obs.slo_status(), SloStatus::Unknown);
         obs.models = vec![latency(90), latency(50)];
         assert_eq!(obs.slo_status(), SloStatus::Met);

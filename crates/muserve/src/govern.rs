@@ -194,12 +194,9 @@ mod tests {
             weight: 1.0,
         };
         GpuObservation {
-            now: SimTime::ZERO,
-            clock: Megahertz(clock),
             models: millis.iter().enumerate().map(model).collect(),
             busy: 0.5,
-            power_w: None,
-            metrics: MetricsStatus::Complete,
+            ..GpuObservation::new(SimTime::ZERO, Megahertz(clock))
         }
     }
 

@@ -2,8 +2,8 @@
 
 use homeostat_core::{Bounds, SeedTree, SimDuration, SimTime};
 use homeostat_decide::{
-    ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, MetricsStatus,
-    PreparedProposal, decide,
+    ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, PreparedProposal,
+    decide,
 };
 use homeostat_sim_gpu::{Deployment, Request, Serving};
 
@@ -133,14 +133,7 @@ fn set_clock(serving: &mut Serving, executor: usize, mhz: u32) -> Result<()> {
     let [low, high] = serving.executor(executor).device.clocks.map(Megahertz);
     let bounds = ClockBounds { range: Bounds::try_new(low, high)?, step: 0 };
     let mut guards = Guards::try_new(GuardsConfig::bounds_only(bounds))?;
-    let seen = GpuObservation {
-        now: serving.now(),
-        clock: Megahertz(serving.clock(executor)),
-        models: Vec::new(),
-        busy: 0.0,
-        power_w: None,
-        metrics: MetricsStatus::Complete,
-    };
+    let seen = GpuObservation::new(serving.now(), Megahertz(serving.clock(executor)));
     let proposal = ClockProposal { mhz: mhz.into(), reasons: Vec::new() };
     let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &seen);
     serving.apply(executor, &decision);

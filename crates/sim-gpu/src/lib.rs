@@ -19,7 +19,7 @@
 //! ```
 //! use homeostat_core::{Bounds, SimDuration, SimTime};
 //! use homeostat_decide::{
-//!     ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, MetricsStatus,
+//!     ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz,
 //!     PreparedProposal, decide,
 //! };
 //! use homeostat_sim_gpu::{Batching, DeviceType, Model, Request, Serving, single_device};
@@ -28,14 +28,7 @@
 //! let model = Model::by_name("bert-large")?;
 //! let bounds = ClockBounds { range: Bounds::try_new(Megahertz(135), Megahertz(1380))?, step: 0 };
 //! let mut guards = Guards::try_new(GuardsConfig::bounds_only(bounds))?;
-//! let seen = GpuObservation {
-//!     now: SimTime::ZERO,
-//!     clock: Megahertz(1380),
-//!     models: Vec::new(),
-//!     busy: 0.0,
-//!     power_w: None,
-//!     metrics: MetricsStatus::Complete,
-//! };
+//! let seen = GpuObservation::new(SimTime::ZERO, Megahertz(1380));
 //! let mut seconds = Vec::new();
 //! for mhz in [1380.0, 802.0] {
 //!     let deployment = single_device(DeviceType::by_name("v100")?, &model, Batching::None)?;

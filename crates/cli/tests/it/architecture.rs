@@ -185,8 +185,15 @@ fn the_autoscaler_links_no_client_and_no_runtime() {
 /// or an amount of one, or has the name of a setter. Every simulator of a system applies decisions.
 #[test]
 fn simulators_apply_decisions_only() {
-    let settings =
-        ["Allocation", "Millicores", "Bytes", "ContainerLimits", "ClockSetting", "Megahertz"];
+    let settings = [
+        "Allocation",
+        "Millicores",
+        "Bytes",
+        "ContainerLimits",
+        "ClockSetting",
+        "Megahertz",
+        "BitsPerSecond",
+    ];
     let setters = ["set_", "apply", "grant", "resize", "scale"];
     let mut simulators = BTreeMap::new();
     for (file, text) in sources(|_| true) {

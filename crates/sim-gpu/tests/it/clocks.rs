@@ -2,8 +2,8 @@
 
 use homeostat_core::Bounds;
 use homeostat_decide::{
-    ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, MetricsStatus,
-    PreparedProposal, decide,
+    ClockBounds, ClockProposal, GpuObservation, Guards, GuardsConfig, Megahertz, PreparedProposal,
+    decide,
 };
 use homeostat_sim_gpu::Serving;
 
@@ -12,14 +12,7 @@ pub(crate) fn set_clock(serving: &mut Serving, executor: usize, mhz: u32) {
     let range = Bounds::try_new(Megahertz(0), Megahertz(u32::MAX)).unwrap();
     let mut guards =
         Guards::try_new(GuardsConfig::bounds_only(ClockBounds { range, step: 0 })).unwrap();
-    let seen = GpuObservation {
-        now: serving.now(),
-        clock: Megahertz(serving.clock(executor)),
-        models: Vec::new(),
-        busy: 0.0,
-        power_w: None,
-        metrics: MetricsStatus::Complete,
-    };
+    let seen = GpuObservation::new(serving.now(), Megahertz(serving.clock(executor)));
     let proposal = ClockProposal { mhz: mhz.into(), reasons: Vec::new() };
     let decision = decide(&mut PreparedProposal::new(proposal), &mut guards, &seen);
     serving.apply(executor, &decision);
