@@ -80,7 +80,6 @@ pub(crate) struct Flow {
     acks: VecDeque<(SimTime, u64)>,
     smoothed_rtt: Option<SimDuration>,
     rtt_variation: SimDuration,
-    delivered: u64,
     delivered_at: SimTime,
     episode_ends: u64,
     timeouts: u32,
@@ -101,7 +100,6 @@ impl Flow {
             acks: VecDeque::new(),
             smoothed_rtt: None,
             rtt_variation: SimDuration::ZERO,
-            delivered: 0,
             delivered_at: start,
             episode_ends: 0,
             timeouts: 0,
@@ -195,7 +193,7 @@ impl Flow {
         let number = self.first + self.packets.len() as u64;
         self.packets.push_back(Sent {
             at: now,
-            delivered: self.delivered,
+            delivered: self.totals.acked,
             delivered_at: self.delivered_at,
             is_open: true,
         });
@@ -233,7 +231,6 @@ impl Flow {
         }
         let packet = *packet;
         self.in_flight -= 1;
-        self.delivered += 1;
         self.delivered_at = now;
         self.timeouts = 0;
         self.last_progress = now;
@@ -245,9 +242,9 @@ impl Flow {
                 now,
                 rtt,
                 smoothed_rtt: self.smoothed_rtt.unwrap_or(rtt),
-                delivery_rate: (self.delivered - packet.delivered) as f64
+                delivery_rate: (self.totals.acked - packet.delivered) as f64
                     / elapsed.seconds().max(1e-9),
-                delivered: self.delivered,
+                delivered: self.totals.acked,
                 delivered_when_sent: packet.delivered,
                 in_flight: self.in_flight,
             });

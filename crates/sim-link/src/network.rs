@@ -36,7 +36,6 @@ pub struct Network {
     flows: Vec<Flow>,
     timers: Timers,
     now: SimTime,
-    events: u64,
 }
 
 impl Network {
@@ -44,7 +43,7 @@ impl Network {
     pub fn new(path: PathConfig, seeds: &SeedTree) -> Result<Self> {
         let link = Link::new(path, seeds.stream("link"))?;
         let timers = Timers::default();
-        Ok(Self { link, flows: Vec::new(), timers, now: SimTime::ZERO, events: 0 })
+        Ok(Self { link, flows: Vec::new(), timers, now: SimTime::ZERO })
     }
 
     /// Adds a flow that starts now, and returns its number.
@@ -65,11 +64,6 @@ impl Network {
         self.link.path()
     }
 
-    /// Events processed, for measurements of speed.
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Counts of a flow.
     pub fn totals(&self, flow: usize) -> FlowTotals {
         self.flows[flow].totals()
@@ -78,11 +72,6 @@ impl Network {
     /// Packets of a flow without a fate.
     pub fn in_flight(&self, flow: usize) -> u64 {
         self.flows[flow].in_flight()
-    }
-
-    /// Packets that wait at the bottleneck or are being sent.
-    pub fn queued(&mut self) -> usize {
-        self.link.inside(self.now)
     }
 
     /// The rate of a flow; none under a congestion controller.
@@ -107,7 +96,6 @@ impl Network {
     pub fn advance(&mut self, until: SimTime) {
         while let Some((at, owner)) = self.timers.first().filter(|(at, _)| *at <= until) {
             self.now = at.max(self.now);
-            self.events += 1;
             let flow = owner / KINDS;
             match owner % KINDS {
                 ACK => self.flows[flow].take_ack(self.now),
