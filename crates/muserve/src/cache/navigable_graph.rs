@@ -3,7 +3,7 @@
 //! that linked to the removed one are linked to its neighbours instead.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use super::similarity_index::Vectors;
 
@@ -239,8 +239,8 @@ fn candidate(vectors: &Vectors, place: u32, to: &[f32]) -> Candidate {
 /// links then lead in different directions. What is left fills up.
 fn diverse(vectors: &Vectors, candidates: &[Candidate], most: usize) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::new();
-    let mut others: BTreeMap<usize, u32> = BTreeMap::new();
-    for (rank, candidate) in candidates.iter().enumerate() {
+    let mut others: Vec<u32> = Vec::new();
+    for candidate in candidates {
         if chosen.len() >= most {
             break;
         }
@@ -249,10 +249,10 @@ fn diverse(vectors: &Vectors, candidates: &[Candidate], most: usize) -> Vec<u32>
         if chosen.iter().all(is_nearer) {
             chosen.push(candidate.place);
         } else {
-            others.insert(rank, candidate.place);
+            others.push(candidate.place);
         }
     }
     let missing = most.saturating_sub(chosen.len());
-    chosen.extend(others.into_values().take(missing));
+    chosen.extend(others.into_iter().take(missing));
     chosen
 }
