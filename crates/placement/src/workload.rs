@@ -220,11 +220,6 @@ impl Workload {
         Self::try_new(models, batching)
     }
 
-    /// Requests per second of all models.
-    pub fn rate(&self) -> f64 {
-        self.models.iter().map(|model| model.rate).sum()
-    }
-
     /// Requests of all models until `horizon`, in the order of their arrival. Each model has
     /// streams of its own, so that its requests do not depend on the other models.
     pub fn requests(&self, horizon: SimTime, seeds: &SeedTree) -> Result<Vec<Request>> {

@@ -200,18 +200,6 @@ impl Serving {
         self.executors[executor].spec()
     }
 
-    /// Which models have a stage on an executor.
-    pub fn models_on(&self, executor: usize) -> Vec<usize> {
-        let has_stage = |instance: &&InstanceState| {
-            instance.spec.stages.iter().any(|stage| stage.executor == executor)
-        };
-        let mut models: Vec<_> =
-            self.instances.iter().filter(has_stage).map(|instance| instance.spec.model).collect();
-        models.sort_unstable();
-        models.dedup();
-        models
-    }
-
     /// Adds a request. Requests come in the order of their arrival and not in the past.
     pub fn submit(&mut self, request: Request) -> Result<()> {
         let last = self.arrivals.back().map_or(self.now, |last| last.arrival);
