@@ -2,8 +2,8 @@
 
 use homeostat_core::SimTime;
 use homeostat_decide::{
-    ClockBounds, CoolDownConfig, Decision, GpuClock, GpuObservation, Guards, GuardsConfig,
-    Megahertz, MetricsStatus, ModelLatency, Pause, decide,
+    CoolDownConfig, Decision, GpuClock, GpuObservation, Guards, GuardsConfig, Megahertz,
+    MetricsStatus, ModelLatency, Pause, decide,
 };
 use homeostat_muserve::govern::{HighestWithoutLatency, Miad, MiadConfig};
 
@@ -209,16 +209,6 @@ impl<G: Gpu> DeviceGovernor<G> {
         locked.clear()?;
         self.lease = None;
         Ok(())
-    }
-
-    /// The device.
-    pub fn gpu(&self) -> &G {
-        &self.gpu
-    }
-
-    /// The clocks that decisions choose from.
-    pub fn bounds(&self) -> &ClockBounds {
-        self.guards.guards.bounds()
     }
 
     /// Whether decisions are carried out.
