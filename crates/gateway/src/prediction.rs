@@ -81,14 +81,15 @@ impl Reader {
 
     /// The length of the model's answer to a prompt that meant the same.
     fn find(&self, prompt: &str, model: &str) -> Option<f64> {
-        let cache = self.cache.as_ref()?;
+        // Without a cache, too: the regression then finds it remembered, and computes none under its lock.
         let embedding = Embed::embed(self, prompt);
+        let cache = self.cache.as_ref()?;
         cache.lock().expect(NOT_POISONED).find(model, &embedding)
     }
 
     fn record(&self, prompt: &str, model: &str, tokens: u32) {
+        let embedding = Embed::embed(self, prompt);
         if let Some(cache) = &self.cache {
-            let embedding = Embed::embed(self, prompt);
             cache.lock().expect(NOT_POISONED).record(model, &embedding, tokens);
         }
     }
@@ -247,14 +248,15 @@ impl Lengths {
             return false;
         }
         let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        // First, so that the prompt's embedding is remembered before a lock is held that others wait for.
+        if let Some(reader) = self.reader() {
+            reader.record(&expected.prompt, model, tokens);
+        }
         match &mut *self.learnt.write().expect(NOT_POISONED) {
             Learnt::Means(means) => means.record(model, f64::from(tokens.max(1)).ln()),
             Learnt::Regression(regression) => {
                 regression.record(&expected.prompt, model, tokens);
             }
-        }
-        if let Some(reader) = self.reader() {
-            reader.record(&expected.prompt, model, tokens);
         }
         let error = (f64::from(tokens.max(1)) / expected.unlimited).ln();
         let mut window = self.window.lock().expect(NOT_POISONED);
