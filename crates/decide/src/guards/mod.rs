@@ -225,6 +225,11 @@ impl<D: Domain> GuardsConfig<D> {
             let need = "at most one for each dimension of the setting";
             return Err(Error::setting("steps", need, self.steps.len()));
         }
+        let dimensions = D::Setting::DIMENSIONS.len();
+        if let Some(canary) = self.canary.filter(|canary| canary.dimension >= dimensions) {
+            let need = "the index of a dimension of the setting";
+            return Err(Error::setting("canary.dimension", need, canary.dimension));
+        }
         Ok(())
     }
 }

@@ -198,7 +198,7 @@ fn a_change_that_is_not_carried_out_yet_is_decided_again_and_counts_once() {
 }
 
 #[test]
-fn limits_under_which_nothing_moves_are_refused() {
+fn limits_that_mean_nothing_or_stop_everything_are_refused() {
     let check = |config: GuardsConfig, expect: &str| {
         assert_eq!(config.build().err().unwrap().to_string(), expect);
     };
@@ -214,8 +214,13 @@ fn limits_under_which_nothing_moves_are_refused() {
         "time of the rate limit must be above 0 (leave it out for no limit), got 0ns",
     );
     check(
-        GuardsConfig { steps: vec![StepLimit::default(); 4], ..base },
+        GuardsConfig { steps: vec![StepLimit::default(); 4], ..base.clone() },
         "steps must be at most one for each dimension of the setting, got 4",
+    );
+    let canary = Some(CanaryConfig { dimension: 3, share: Share::Count(1), watch: secs(1) });
+    check(
+        GuardsConfig { canary, ..base },
+        "canary.dimension must be the index of a dimension of the setting, got 3",
     );
 }
 
