@@ -4,7 +4,7 @@ use std::fmt;
 
 use homeostat_core::{Bytes, Millicores, SimDuration, SimTime, Slo};
 
-use crate::{MetricsStatus, ServiceTime, SloStatus, TeamState};
+use crate::{EndToEnd, MetricsStatus, ServiceTime, SloStatus, TeamState};
 
 /// The setting of pod scaling: a number of replicas of equal size.
 ///
@@ -66,6 +66,8 @@ pub struct Observation {
     pub service_time: Option<ServiceTime>,
     /// The other members of its team, for policies that read them; none outside of a team.
     pub team: Option<TeamState>,
+    /// The chain of which it is a stage, from end to end; none outside of a chain.
+    pub chain: Option<EndToEnd>,
 }
 
 impl Observation {
@@ -89,6 +91,7 @@ impl Observation {
             metrics: MetricsStatus::Complete,
             service_time: None,
             team: None,
+            chain: None,
         }
     }
 

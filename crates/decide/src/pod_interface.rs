@@ -4,8 +4,8 @@
 use homeostat_core::{ControlSchema, FeatureSchema, Persist, Result as CoreResult, Snapshot};
 
 use crate::{
-    AllocationBounds, Error, Features, Observation, Proposal, Ratios, Result, ScalingAction,
-    SetPoint, SetPoints,
+    AllocationBounds, EndToEnd, Error, Features, Observation, Proposal, Ratios, Result,
+    ScalingAction, SetPoint, SetPoints, StageFeatures,
 };
 
 /// Encodes observations and decodes actions for one policy and one target.
@@ -20,6 +20,8 @@ pub struct PodInterface {
 enum Encoding {
     /// Utilisation, and one step of one dimension.
     Steps(Features),
+    /// Utilisation and the chain's SLO, and one step of one dimension.
+    StageSteps(Features),
     /// Utilisation, and a factor for every dimension.
     Ratios(Features),
     /// Load and contention, and set-points.
@@ -37,6 +39,11 @@ impl PodInterface {
         let known = [
             (Features::schema(), Ratios::schema(), ratios),
             (Features::schema(), ScalingAction::schema(), steps()),
+            (
+                StageFeatures::schema(),
+                ScalingAction::schema(),
+                Encoding::StageSteps(Features::new(bounds)),
+            ),
             (Features::team_schema(), ScalingAction::schema(), steps()),
             (SetPoints::feature_schema(), SetPoints::action_schema(), set_points()),
             (SetPoints::team_feature_schema(), SetPoints::action_schema(), set_points()),
@@ -68,7 +75,9 @@ impl PodInterface {
     /// Changes the bounds that features are normalised by.
     pub fn set_bounds(&mut self, bounds: AllocationBounds) {
         match &mut self.encoding {
-            Encoding::Steps(features) | Encoding::Ratios(features) => features.set_bounds(bounds),
+            Encoding::Steps(features)
+            | Encoding::StageSteps(features)
+            | Encoding::Ratios(features) => features.set_bounds(bounds),
             Encoding::SetPoints(points) => points.set_bounds(bounds),
         }
     }
@@ -85,19 +94,26 @@ impl PodInterface {
     }
 
     /// The features of an observation. Called once per observation, in the order of time. A target
-    /// outside of a team counts as a team of one.
+    /// outside of a team counts as a team of one, and outside of a chain as a chain of one stage.
     pub fn observe(&mut self, obs: &Observation, out: &mut Vec<f32>) {
         out.clear();
         match &mut self.encoding {
             Encoding::Steps(features) | Encoding::Ratios(features) => {
                 out.extend_from_slice(&features.observe(obs));
             }
+            Encoding::StageSteps(features) => {
+                let own = features.observe(obs);
+                let chain = obs.chain.unwrap_or(EndToEnd { slo: obs.slo, latency: obs.latency });
+                out.extend_from_slice(&StageFeatures::of(own, obs.latency, &chain));
+            }
             Encoding::SetPoints(points) => out.extend_from_slice(&points.observe(obs)),
         }
         if self.needs_team {
             let team = obs.team.unwrap_or_default();
             let others = match &self.encoding {
-                Encoding::Steps(_) | Encoding::Ratios(_) => team.utilization,
+                Encoding::Steps(_) | Encoding::StageSteps(_) | Encoding::Ratios(_) => {
+                    team.utilization
+                }
                 Encoding::SetPoints(_) => team.set_points,
             };
             out.extend_from_slice(&others.means());
@@ -109,7 +125,7 @@ impl PodInterface {
     pub fn propose(&mut self, action: &[f32], obs: &Observation) -> Proposal {
         let choice = |part: usize| action.get(part).map_or(0, |number| *number as usize);
         match &mut self.encoding {
-            Encoding::Steps(_) => {
+            Encoding::Steps(_) | Encoding::StageSteps(_) => {
                 let action = ScalingAction::from_index(choice(0)).unwrap_or(ScalingAction::Hold);
                 action.propose(&obs.allocation)
             }
@@ -146,14 +162,18 @@ fn require_same(schema: &FeatureSchema, known: &FeatureSchema) -> Result<()> {
 impl Persist for PodInterface {
     fn save(&self, name: &str, out: &mut Snapshot) {
         match &self.encoding {
-            Encoding::Steps(features) | Encoding::Ratios(features) => features.save(name, out),
+            Encoding::Steps(features)
+            | Encoding::StageSteps(features)
+            | Encoding::Ratios(features) => features.save(name, out),
             Encoding::SetPoints(points) => points.save(name, out),
         }
     }
 
     fn load(&mut self, name: &str, from: &Snapshot) -> CoreResult<()> {
         match &mut self.encoding {
-            Encoding::Steps(features) | Encoding::Ratios(features) => features.load(name, from),
+            Encoding::Steps(features)
+            | Encoding::StageSteps(features)
+            | Encoding::Ratios(features) => features.load(name, from),
             Encoding::SetPoints(points) => points.load(name, from),
         }
     }
@@ -196,6 +216,20 @@ mod tests {
         };
         let interface = PodInterface::for_schema(&steps, bounds()).expect("known");
         assert!(interface.needs_team() && !interface.needs_load());
+        let stage = ControlSchema { features: StageFeatures::schema(), ..steps.clone() };
+        let mut interface = PodInterface::for_schema(&stage, bounds()).expect("known");
+        let mut features = Vec::new();
+        // Outside of a chain, a target is a chain of one stage.
+        let slo =
+            Slo::try_new(Fraction::from_percent(99), SimDuration::from_millis(100)).expect("valid");
+        let size =
+            Allocation { replicas: 1, cpu: Millicores::new(500), memory: Bytes::from_mib(128) };
+        let latency = Some(SimDuration::from_millis(200));
+        interface.observe(
+            &Observation { latency, ..Observation::new(SimTime::ZERO, size, slo) },
+            &mut features,
+        );
+        assert_eq!([features[0], features[7], features[8]], [0.5, 0.5, 1.0]);
         let ratios = ControlSchema {
             features: Features::schema(),
             action: Ratios::schema(),

@@ -337,6 +337,7 @@ impl Judged {
             metrics: self.problems.status(),
             service_time: plan.load.service_time,
             team: inputs.team,
+            chain: None,
         }
     }
 

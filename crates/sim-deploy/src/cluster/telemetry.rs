@@ -65,6 +65,7 @@ impl Cluster {
             metrics: MetricsStatus::Complete,
             service_time: None,
             team: None,
+            chain: None,
         };
         deployment.window_began = self.now;
         TargetWindow {

@@ -95,6 +95,7 @@ impl Tenants {
                 *obs = StageFeatures::of(stage.obs, stage.seen.latency, &whole);
                 // Rewards are of the chain's SLO.
                 stage.obs.copy_from_slice(&obs[..Features::COUNT]);
+                stage.seen.chain = Some(whole);
             }
             chain.window = Some(window);
         }

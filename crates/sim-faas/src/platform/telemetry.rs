@@ -45,6 +45,7 @@ impl Platform {
             metrics: MetricsStatus::Complete,
             service_time: Some(service_time),
             team: None,
+            chain: None,
         };
         let function = &mut self.functions[number];
         function.window_began = self.now;

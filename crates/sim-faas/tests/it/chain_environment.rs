@@ -1,6 +1,7 @@
 //! `faas/chain-v2`: agents of a chain share its SLO, and can tell whose fault it is.
 
-use homeostat_decide::StageFeatures;
+use homeostat_core::ControlSchema;
+use homeostat_decide::{PodInterface, ScalingAction, StageFeatures};
 use homeostat_env::{Action, check_multi_agent_env};
 use homeostat_sim_faas::{FaasConfig, FaasPlan, LoadKind, RewardPreset, Tenants, make_multi_agent};
 
@@ -59,6 +60,18 @@ fn a_stage_that_starves_is_everybodys_trouble_and_its_own_fault() {
     assert!(own[2] < 0.5 && [0, 1, 3].iter().all(|place| own[*place] > 0.8), "{own:?}");
     let share: Vec<f32> = (0..4).map(|place| tenants.stage_features(place)[8]).collect();
     assert!(share[2] > 0.8 && share[1] < 0.5, "{share:?}");
+    // A policy that is served sees what its agent saw in training.
+    let schema = ControlSchema {
+        features: StageFeatures::schema(),
+        action: ScalingAction::schema(),
+        bounds: Vec::new(),
+    };
+    let mut interface = PodInterface::for_schema(&schema, *plan.bounds()).unwrap();
+    let mut read = Vec::new();
+    interface.observe(tenants.seen(2), &mut read);
+    assert_eq!(read[..3], tenants.stage_features(2)[..3]);
+    // The change of arrivals (3) needs the window before.
+    assert_eq!(read[4..], tenants.stage_features(2)[4..]);
     let id = tenants.chains().next().unwrap();
     let totals = tenants.platform().final_chain_totals(id);
     assert!(

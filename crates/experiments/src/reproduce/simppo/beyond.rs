@@ -1,18 +1,16 @@
 //! Beyond the chapter: a thousand functions, typed virtual agents, and chains.
 
 use homeostat_core::SeedTree;
-use homeostat_decide::{PreparedProposal, ScalingAction, StageFeatures};
-use homeostat_env::Action;
 use homeostat_lab::Result;
-use homeostat_nn::Kernel;
 use homeostat_report::{Cell, Finding, Spread, Table};
-use homeostat_rl::{Policy, Sampling, Workspace};
+use homeostat_rl::Sampling;
 use homeostat_sim_faas::{FaasConfig, FaasPlan, RewardPreset, Tenants, heuristic};
 use homeostat_simppo::{Preset, Training};
-use homeostat_simulate::Scenario;
+use homeostat_simulate::{Controllers, Scenario};
 
 use super::bench::{
-    Bench, LOAD, finding, mean, mean_function_violation_pct, plan, spread, task_types_of, team,
+    Bench, LOAD, controllers_of, finding, mean, mean_function_violation_pct, plan, spread,
+    task_types_of, team,
 };
 use crate::reproduce::evaluation::first_evaluation_seed;
 
@@ -121,21 +119,15 @@ fn chains(bench: &Bench<'_>) -> Result<Table> {
             for _ in 0..episodes {
                 training.episode()?;
             }
-            let policies: Vec<Policy> =
-                training.policies().into_iter().map(|(_, policy)| policy).collect();
-            play_chains(bench, &plan, seed, &Stage::Learned(&policies))
+            play_chains(bench, &plan, seed, &controllers_of(&preset, &training))
         })?;
         push_chain(&mut table, name, &played);
     }
-    for name in ["ensure", "hpa+vpa", "kpa", "none"] {
-        let played = bench.for_seeds(|seed| {
-            let name = if name == "none" { "fixed" } else { name };
-            play_chains(bench, &plan, seed, &Stage::Heuristic(name))
-        })?;
+    for name in ["ensure", "hpa+vpa", "kpa", "none", "random"] {
+        let controllers = Controllers::parse(name, Sampling::Stochastic)?;
+        let played = bench.for_seeds(|seed| play_chains(bench, &plan, seed, &controllers))?;
         push_chain(&mut table, name, &played);
     }
-    let played = bench.for_seeds(|seed| play_chains(bench, &plan, seed, &Stage::Random))?;
-    push_chain(&mut table, "random", &played);
     Ok(table)
 }
 
@@ -144,19 +136,12 @@ fn push_chain(table: &mut Table, name: &str, played: &[(f64, f64)]) {
     table.push(vec![name.into(), Spread::of(&violations).into(), Spread::of(&containers).into()]);
 }
 
-/// The policies of the stages.
-enum Stage<'a> {
-    Learned(&'a [Policy]),
-    Heuristic(&'a str),
-    Random,
-}
-
 /// SLO violations of all chains in percent, and container-seconds, mean over evaluation episodes.
 fn play_chains(
     bench: &Bench<'_>,
     plan: &FaasPlan,
     seed: u64,
-    stage: &Stage<'_>,
+    controllers: &Controllers,
 ) -> Result<(f64, f64)> {
     let plan = plan.chained()?;
     let first = first_evaluation_seed(seed);
@@ -165,40 +150,16 @@ fn play_chains(
         let seeds = SeedTree::new(first.wrapping_add(trial));
         let mut tenants = Tenants::with_chains(plan, seeds.seed("world"))?;
         let ids: Vec<_> = tenants.ids().collect();
-        let mut heuristics = Vec::new();
-        if let Stage::Heuristic(name) = stage {
-            for id in &ids {
-                let profile = tenants.platform().profile(*id).clone();
-                heuristics.push(heuristic(name, plan, &profile)?.build()?);
-            }
+        let mut policies = Vec::with_capacity(ids.len());
+        for (place, id) in ids.iter().enumerate() {
+            let profile = tenants.platform().profile(*id).clone();
+            let heuristic = |name: &str| heuristic(name, plan, &profile);
+            policies.push(controllers.build(place, &heuristic, *plan.bounds(), &seeds)?);
         }
-        let mut rng = seeds.stream("controller");
-        let mut workspace = Workspace::new(Kernel::best());
         for _ in 0..plan.config().steps {
             tenants.advance();
-            for place in 0..ids.len() {
-                let action = match stage {
-                    Stage::Heuristic(_) => {
-                        tenants.control(place, heuristics[place].as_mut())?;
-                        continue;
-                    }
-                    Stage::Random => rng.below(ScalingAction::ALL.len()),
-                    Stage::Learned(policies) => {
-                        let features: &[f32; StageFeatures::COUNT] = tenants.stage_features(place);
-                        let mut action = Action::Discrete(0);
-                        policies[place].act(
-                            features,
-                            Sampling::Stochastic,
-                            &mut rng,
-                            &mut action,
-                            &mut workspace,
-                        );
-                        action.discrete().unwrap_or(0)
-                    }
-                };
-                let action = ScalingAction::from_index(action).unwrap_or(ScalingAction::Hold);
-                let proposal = action.propose(&tenants.seen(place).allocation);
-                tenants.control(place, &mut PreparedProposal::new(proposal))?;
+            for (place, policy) in policies.iter_mut().enumerate() {
+                tenants.control(place, policy.as_mut())?;
             }
         }
         let chains: Vec<_> = tenants.chains().collect();
