@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 /// The address of the only node.
 pub(crate) const NODE_ADDRESS: &str = "10.97.0.1";
 
-const MARK: &str = "HOMEOSTAT_OWN_MACHINE";
+const MARK: &str = "HOMEOSTAT_TEST_OWN_MACHINE";
 const PREFIX: &str = "homeostat-node-";
 /// Processor time of the machine within, where others want some as well: that of ten groups.
 /// Measurements in it should not depend on other processes.
@@ -25,7 +25,7 @@ const SHARES: &str = "10240";
 /// processors. It stays, since orphans must be reaped.
 const FIRST_PROCESS: &str = r#"
 set -e
-echo $$ > "/sys/fs/cgroup/cpu/$HOMEOSTAT_OWN_MACHINE/servers/cgroup.procs"
+echo $$ > "/sys/fs/cgroup/cpu/$HOMEOSTAT_TEST_OWN_MACHINE/servers/cgroup.procs"
 for place in /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
   mkdir -p "$place"
   mount -t tmpfs none "$place"

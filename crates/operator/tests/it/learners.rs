@@ -1,24 +1,22 @@
 //! Recommenders that learn: learners over gRPC and policy files, for a workload on a real API server.
 //! A bad learner does not harm the workload.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use homeostat_autoscaler::api::MultidimPodAutoscaler;
 use homeostat_env::Action;
-use homeostat_sim_faas::FaasConfig;
 use homeostat_testbed::free_port;
-use homeostat_wire::{
-    ClientConfig, EnvironmentClient, EnvironmentError, EnvironmentServer, Opening, ServerConfig,
-    SimulatedEnvironments, Stepped,
-};
+use homeostat_wire::{ClientConfig, EnvironmentClient, EnvironmentError, Opening, Stepped};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::operator::{Operator, OperatorConfig, eventually};
-use super::policies::{config_map, of_steps};
+use super::policies::{config_map, homeostat, of_steps};
 use super::shop::{Shop, spec};
 
 /// A workload with an object for a learner, and an operator that serves learners.
@@ -88,6 +86,18 @@ fn client(address: SocketAddr) -> EnvironmentClient {
     EnvironmentClient::new(&config).expect("a client")
 }
 
+/// `homeostat env serve` as a process of its own, and its address.
+fn serve_simulated_environments() -> (Child, SocketAddr) {
+    let mut command = homeostat();
+    command.args(["env", "serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    output.read_line(&mut line).expect("text");
+    let address = line.trim().strip_prefix("listening on http://").expect("an address");
+    (child, address.parse().expect("an address"))
+}
+
 /// Opens a session as soon as the environment exists.
 fn begin(client: &mut EnvironmentClient, environment: &str) -> Opening {
     for _ in 0..300 {
@@ -121,16 +131,7 @@ fn play(address: SocketAddr, environment: &str, actions: &[usize]) -> (Opening, 
 #[tokio::test]
 async fn a_learner_acts_in_a_workload_as_in_a_simulated_environment() {
     let Some(school) = School::open("learner", json!({})).await else { return };
-    let plan = FaasConfig::default().build().expect("defaults are valid");
-    let make = move |id: &str| {
-        homeostat_sim_faas::make(id, &plan, 0).map_or_else(|| homeostat_env::make(id), Ok)
-    };
-    let envs = SimulatedEnvironments::new(Box::new(make), 4);
-    let config = ServerConfig::new("127.0.0.1:0".parse().expect("valid"));
-    let start = move || EnvironmentServer::start(std::sync::Arc::new(envs), &config);
-    // The client has a runtime of its own.
-    let server = tokio::task::spawn_blocking(start).await.expect("it ends").expect("it starts");
-    let simulated = server.address();
+    let (mut simulator, simulated) = serve_simulated_environments();
     // One pod more, then nothing.
     let actions = [5, 0];
     let (opening, steps) =
@@ -149,7 +150,8 @@ async fn a_learner_acts_in_a_workload_as_in_a_simulated_environment() {
         (school.shop.replicas("checkout").await == 3).then_some(())
     })
     .await;
-    tokio::task::spawn_blocking(move || server.stop()).await.expect("stopped");
+    simulator.kill().expect("it runs");
+    simulator.wait().expect("it ends");
 }
 
 #[tokio::test]

@@ -1,14 +1,12 @@
-//! Policy files for tests.
+//! Policy files for tests, and the program that trains them.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use homeostat_core::{AgentId, SeedTree};
-use homeostat_decide::Features;
+use homeostat_core::{AgentId, ControlSchema, FeatureSchema, SeedTree};
+use homeostat_decide::{Features, ScalingAction};
 use homeostat_env::{EnvSpec, Space};
-use homeostat_nn::Kernel;
 use homeostat_rl::{AgentContext, AlgorithmConfig, PpoConfig};
-use homeostat_sim_faas::{FaasConfig, make_multi_agent};
-use homeostat_simppo::{Learners, Preset, TaskType, TeamConfig, Training};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
@@ -25,50 +23,64 @@ pub(crate) fn config_map(name: &str, file: Vec<u8>) -> ConfigMap {
     }
 }
 
-/// An untrained policy of `faas/function-v2`.
-pub(crate) fn of_steps() -> Vec<u8> {
-    untrained(spec_of("function"))
+/// The program with the simulators, which the operator does not link. `cargo test --workspace` builds it
+/// beside the operator.
+pub(crate) fn homeostat() -> Command {
+    let program: PathBuf = Path::new(env!("CARGO_BIN_EXE_homeostat-operator"))
+        .with_file_name(format!("homeostat{}", std::env::consts::EXE_SUFFIX));
+    assert!(
+        program.exists(),
+        "{} is missing; build it first: cargo build -p homeostat-cli",
+        program.display()
+    );
+    Command::new(program)
 }
 
-/// An untrained policy of `faas/function-v2` that reads its team as well.
+/// An untrained policy that changes one dimension by one step.
+pub(crate) fn of_steps() -> Vec<u8> {
+    untrained(Features::schema())
+}
+
+/// The same, which reads its team as well.
 pub(crate) fn of_steps_in_a_team() -> Vec<u8> {
-    let mut spec = spec_of("function");
-    let features = Features::team_schema();
-    let range = |field: &homeostat_core::FeatureField| field.low.zip(field.high).expect("a range");
-    let (low, high) = features.features.iter().map(range).unzip();
-    spec.observation = Space::Box { low, high };
-    Arc::make_mut(spec.control.as_mut().expect("it has schemas")).features = features;
-    untrained(spec)
+    untrained(Features::team_schema())
 }
 
 /// `simppo+`, trained for a few episodes on a simulated platform with three functions.
 pub(crate) fn of_simppo_plus() -> Vec<u8> {
-    let config = FaasConfig { functions: 3, ..FaasConfig::default() };
-    let platform = config.build().expect("valid");
-    let Preset { method, ppo, env, .. } = Preset::by_name("simppo+").expect("it is there");
-    let config = TeamConfig {
-        learners: Learners::Coordinated { method, ppo },
-        task_types: vec![TaskType::Cpu; platform.functions().count()],
-        kernel: Kernel::best(),
-        seed: 1,
-        total_steps: 400,
+    trained("faas/fleet-set-points-v1")
+}
+
+/// The same, whose agents read their team.
+pub(crate) fn of_simppo_plus_in_a_team() -> Vec<u8> {
+    trained("faas/fleet-set-points-team-v1")
+}
+
+fn trained(env: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let answer = homeostat()
+        .args(["train", "simppo+", "--env", env, "--set", "faas.functions=3"])
+        .args(["--steps", "400", "--seed", "1", "--quiet", "--run-dir"])
+        .arg(&run)
+        .output()
+        .expect("it starts");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    std::fs::read(run.join("policies/agent-0.policy")).expect("a policy file")
+}
+
+fn untrained(features: FeatureSchema) -> Vec<u8> {
+    let action = ScalingAction::schema();
+    let range = |field: &homeostat_core::FeatureField| field.low.zip(field.high).expect("a range");
+    let (low, high) = features.features.iter().map(range).unzip();
+    // Only schemas and spaces matter to a policy file, not the task.
+    let task = homeostat_env::make("classic/cartpole-v1").expect("it is built in");
+    let spec = EnvSpec {
+        observation: Space::Box { low, high },
+        action: Space::Discrete(ScalingAction::ALL.len()),
+        control: Some(ControlSchema { features, action, bounds: Vec::new() }.into()),
+        ..task.spec().clone()
     };
-    let make = || Ok(make_multi_agent(env, &platform).expect("it is there"));
-    let mut training = Training::new(&config, &make).expect("valid");
-    while training.steps() < config.total_steps {
-        training.step().expect("it goes on");
-    }
-    let policies = training.policies();
-    let (_, policy) = policies.first().expect("an agent");
-    policy.to_bytes()
-}
-
-fn spec_of(name: &str) -> EnvSpec {
-    let specs = homeostat_sim_faas::specs(&FaasConfig::default());
-    specs.into_iter().find(|spec| spec.id.name() == name).expect("it is there")
-}
-
-fn untrained(spec: EnvSpec) -> Vec<u8> {
     let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
     let learner = AlgorithmConfig::Ppo(PpoConfig::default()).build(&context).expect("valid");
     learner.policy().to_bytes()

@@ -1,5 +1,5 @@
 //! A team on a cluster: objects whose policy files read one another, and three services under real
-//! load on one real node that a policy of `simppo+` scales, trained in simulation.
+//! load on one real node that policies of `simppo+` scale, trained in simulation.
 
 use std::process::Command;
 
@@ -9,13 +9,15 @@ use homeostat_testbed::{
     IngressConfig, IngressMetrics, Load, RealCluster, Workload, define, free_port,
     iterations_per_millisecond, webhook_configuration,
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::operator::{Operator, OperatorConfig, eventually, eventually_within};
-use super::policies::{KEY, config_map, of_simppo_plus, of_steps_in_a_team};
+use super::policies::{
+    KEY, config_map, of_simppo_plus, of_simppo_plus_in_a_team, of_steps_in_a_team,
+};
 use super::real_shop::{PATIENCE, is_ready, on_a_real_node};
 use super::shop::{Shop, spec};
 
@@ -86,7 +88,7 @@ async fn a_policy_reads_the_other_objects_of_its_team_and_no_others() {
     drop(operator);
 }
 
-const THIS: &str = "team::three_services_on_a_real_node_are_scaled_by_a_policy_of_simppo_plus";
+const THIS: &str = "team::three_services_on_a_real_node_are_scaled_by_policies_of_simppo_plus";
 const SHOP: &str = "shop";
 /// Name, requests per second, and milliseconds of work of each.
 const SERVICES: [(&str, f64, u64); 3] =
@@ -95,7 +97,7 @@ const SERVICES: [(&str, f64, u64); 3] =
 const CPU: &str = "350m";
 
 #[test]
-fn three_services_on_a_real_node_are_scaled_by_a_policy_of_simppo_plus() {
+fn three_services_on_a_real_node_are_scaled_by_policies_of_simppo_plus() {
     on_a_real_node(THIS, scale_a_team);
 }
 
@@ -134,7 +136,7 @@ async fn scale_a_team(real: &RealCluster) {
     let params = PostParams::default();
     Api::all(client.clone()).create(&params, &configuration).await.expect("created");
     let maps = Api::namespaced(client.clone(), SHOP);
-    maps.create(&params, &config_map(POLICY, of_simppo_plus())).await.expect("created");
+    let map = maps.create(&params, &config_map(POLICY, of_simppo_plus())).await.expect("created");
     let objects: Api<MultidimPodAutoscaler> = Api::namespaced(client.clone(), SHOP);
     for (name, _, _) in SERVICES {
         objects.create(&params, &autoscaler(name)).await.expect("taken");
@@ -171,6 +173,17 @@ async fn scale_a_team(real: &RealCluster) {
         eventually_within(PATIENCE, &format!("explained decisions for {name}"), async || {
             let said = explained(real, name);
             expected.iter().all(|part| said.contains(part)).then_some(())
+        })
+        .await;
+    }
+    // The same services, by agents that read what their team does.
+    let team =
+        ConfigMap { metadata: map.metadata, ..config_map(POLICY, of_simppo_plus_in_a_team()) };
+    maps.replace(POLICY, &params, &team).await.expect("replaced");
+    for (name, _, _) in SERVICES {
+        eventually_within(PATIENCE, &format!("the load of the team of {name}"), async || {
+            let status = objects.get(name).await.expect("it is there").status?;
+            (feature(&status, "team load")? > 0.0).then_some(())
         })
         .await;
     }
