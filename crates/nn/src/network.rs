@@ -113,6 +113,37 @@ impl Network {
         self.params[layer.bias.clone()].copy_from_slice(bias);
     }
 
+    /// The network that reads all inputs but the last ones, which have these values for ever: they become a part of
+    /// the first layer's bias.
+    ///
+    /// # Panics
+    /// If no input is left.
+    pub fn with_last_inputs_fixed(&self, values: &[f32]) -> Self {
+        let mut widths = self.shape.widths();
+        widths[0] -= values.len();
+        let last = self.shape.layers().last().expect("a shape has a layer").activation;
+        let shape = MlpShape::new(&widths, self.shape.activation(), last)
+            .expect("a smaller network than one that exists, with an input left");
+        let params = AlignedBuffer::zeros(shape.parameter_count() + self.extra);
+        let mut this = Self { shape: Arc::new(shape), extra: self.extra, params };
+        for index in 0..self.layer_count() {
+            let (weights, mut bias, [_, inputs]) = self.layer(index);
+            if index > 0 {
+                this.set_layer(index, &weights, &bias);
+                continue;
+            }
+            let left = inputs - values.len();
+            let mut kept = Vec::with_capacity(left * bias.len());
+            for (row, bias) in weights.chunks_exact(inputs).zip(&mut bias) {
+                kept.extend_from_slice(&row[..left]);
+                *bias += row[left..].iter().zip(values).map(|(w, x)| w * x).sum::<f32>();
+            }
+            this.set_layer(index, &kept, &bias);
+        }
+        this.extra_mut().copy_from_slice(self.extra());
+        this
+    }
+
     /// Bytes held by the parameters.
     pub fn bytes(&self) -> usize {
         self.params.bytes()
@@ -143,5 +174,32 @@ impl Persist for Network {
             from.copy_f32s(&format!("{name}/extra"), self.extra_mut())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Activation;
+
+    #[test]
+    fn inputs_that_are_fixed_become_a_bias() {
+        // A wide and a narrow first layer are stored differently.
+        for hidden in [64, 4] {
+            let shape = MlpShape::new(&[5, hidden, 3], Activation::Tanh, Activation::Tanh).unwrap();
+            let mut rng = Stream::from_seed(1);
+            let mut network = Network::new(Arc::new(shape), 2, Init::UniformFanIn, &mut rng);
+            network.extra_mut().copy_from_slice(&[0.5, -0.5]);
+            let fixed = network.with_last_inputs_fixed(&[0.7, -1.2]);
+            assert_eq!(fixed.shape().widths(), [3, hidden, 3]);
+            assert_eq!(fixed.extra(), network.extra());
+            let (kernel, mut tape) = (Kernel::best(), Tape::default());
+            let expect =
+                network.forward(kernel, &[0.1, 0.2, 0.3, 0.7, -1.2], 1, &mut tape).to_vec();
+            let found = fixed.forward(kernel, &[0.1, 0.2, 0.3], 1, &mut tape);
+            for (found, expect) in found.iter().zip(expect) {
+                assert!((found - expect).abs() < 1e-5, "{found}, expected {expect}");
+            }
+        }
     }
 }
