@@ -4,8 +4,8 @@ use homeostat_env::Space;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentContext, Ddpg, DdpgConfig, Dqn, DqnConfig, Error, Learner, Ppo, PpoConfig, QLearning,
-    QLearningConfig, Reinforce, ReinforceConfig, Result,
+    AgentContext, ConditionedLearner, Ddpg, DdpgConfig, Dqn, DqnConfig, EmbeddingTable, Error,
+    Learner, Ppo, PpoConfig, QLearning, QLearningConfig, Reinforce, ReinforceConfig, Result,
 };
 
 /// The algorithms by name.
@@ -113,6 +113,28 @@ impl AlgorithmConfig {
             Self::Ddpg(config) => Box::new(Ddpg::new(config, context)?),
             Self::QLearning(config) => Box::new(QLearning::new(config, context)?),
             Self::Reinforce(config) => Box::new(Reinforce::new(config, context)?),
+        })
+    }
+}
+
+impl AlgorithmConfig {
+    /// A fresh agent that reads the embeddings of this table, which has `num_envs` environments.
+    pub fn build_conditioned(
+        &self,
+        context: &AgentContext,
+        table: EmbeddingTable,
+    ) -> Result<Box<dyn ConditionedLearner>> {
+        Ok(match self {
+            Self::Ppo(config) => Box::new(Ppo::conditioned(config, context, table)?),
+            Self::Dqn(config) => Box::new(Dqn::conditioned(config, context, table)?),
+            Self::Ddpg(config) => Box::new(Ddpg::conditioned(config, context, table)?),
+            Self::QLearning(_) | Self::Reinforce(_) => {
+                return Err(Error::Unsuited {
+                    algorithm: self.algorithm().name(),
+                    env: context.spec.id.to_string(),
+                    reason: "it cannot read an embedding; try ppo, dqn or ddpg".to_owned(),
+                });
+            }
         })
     }
 }

@@ -14,13 +14,15 @@ use crate::algorithm::{
     MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, learning_rate, not_negative,
     open_unit, positive, suited_to, unit,
 };
+use crate::conditioning::Inputs;
 use crate::learner::Guard;
 use crate::noise::{Noise, NoiseConfig};
 use crate::optimized_network::OptimizedNetwork;
-use crate::replay::{Replay, Transition};
+use crate::replay::{PairReplay, Transition};
 use crate::workspace::RowScalars;
 use crate::{
-    ActionCodec, AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Workspace,
+    ActionCodec, AgentContext, ConditionedLearner, EmbeddingTable, Encoder, Error, Learned,
+    Learner, Outcome, Policy, Result, Workspace,
 };
 
 /// Settings of DDPG.
@@ -128,16 +130,16 @@ impl DdpgConfig {
 pub struct Ddpg {
     config: DdpgConfig,
     guard: Guard,
-    encoder: Encoder,
+    inputs: Inputs,
     codec: ActionCodec,
     action_len: usize,
     actor: OptimizedNetwork,
     actor_target: Network,
     critic: OptimizedNetwork,
     critic_target: Network,
-    replay: Replay,
+    replay: PairReplay,
     envs: Vec<PendingStep>,
-    next_features: Vec<f32>,
+    next_kept: Vec<f32>,
     next_update: u64,
     rng: Stream,
     context: AgentContext,
@@ -145,7 +147,7 @@ pub struct Ddpg {
 
 /// An environment's step that is being played, and its noise.
 struct PendingStep {
-    features: Vec<f32>,
+    kept: Vec<f32>,
     action: Vec<f32>,
     noise: Noise,
 }
@@ -153,6 +155,22 @@ struct PendingStep {
 impl Ddpg {
     /// An agent with new weights.
     pub fn new(config: &DdpgConfig, context: &AgentContext) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), None);
+        Self::build(config, context, inputs)
+    }
+
+    /// An agent whose actor and critic read the embedding of a pair. It remembers `replay_capacity` transitions of
+    /// each pair, and learns from those of the pairs that it acts in.
+    pub fn conditioned(
+        config: &DdpgConfig,
+        context: &AgentContext,
+        table: EmbeddingTable,
+    ) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), Some(table));
+        Self::build(config, context, inputs)
+    }
+
+    fn build(config: &DdpgConfig, context: &AgentContext, inputs: Inputs) -> Result<Self> {
         config.validate()?;
         let unsuited = |reason: String| Error::Unsuited {
             algorithm: "ddpg",
@@ -172,8 +190,7 @@ impl Ddpg {
                     .to_owned(),
             ));
         }
-        let encoder = Encoder::new(&context.spec.observation);
-        let (features, action_len) = (encoder.features(), low.len());
+        let (features, action_len) = (inputs.width(), low.len());
         let shape = |inputs: usize, outputs: usize, last| -> Result<_> {
             let widths = [&[inputs], config.hidden.as_slice(), &[outputs]].concat();
             Ok(Arc::new(MlpShape::new(&widths, config.activation, last)?))
@@ -192,7 +209,7 @@ impl Ddpg {
             &mut weights,
         );
         let env = || PendingStep {
-            features: vec![0.0; features],
+            kept: vec![0.0; inputs.kept()],
             action: vec![0.0; action_len],
             noise: Noise::new(config.noise, action_len),
         };
@@ -202,15 +219,15 @@ impl Ddpg {
             actor: OptimizedNetwork::new("actor", actor, AdamConfig::default()),
             critic_target: critic.clone(),
             critic: OptimizedNetwork::new("critic", critic, AdamConfig::default()),
-            replay: Replay::new(config.replay_capacity, features, action_len),
+            replay: PairReplay::new(&inputs, config.replay_capacity, action_len),
             envs: std::iter::repeat_with(env).take(config.num_envs).collect(),
-            next_features: vec![0.0; features],
+            next_kept: vec![0.0; inputs.kept()],
             next_update: config.learning_starts.max(1),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
             config: config.clone(),
             codec: ActionCodec::new(&context.spec.action),
-            encoder,
+            inputs,
             action_len,
         })
     }
@@ -224,6 +241,8 @@ impl Ddpg {
             target,
             features,
             next_features,
+            kept,
+            actor_features,
             actions,
             rows,
             d_output,
@@ -234,32 +253,38 @@ impl Ddpg {
         } = workspace;
         let kernel = *kernel;
         let (count, len, action_len) =
-            (self.config.minibatch, self.encoder.features(), self.action_len);
+            (self.config.minibatch, self.inputs.width(), self.action_len);
+        let kept_len = self.inputs.kept();
         let width = len + action_len;
         let scale = 1.0 / count as f32;
 
         // Draw the rows. A row of the critic is the state followed by the action.
         let x = features.at_least(count * width);
         let next = next_features.at_least(count * width);
-        let states = actions.at_least(count * len);
+        let taken = actions.at_least(count * action_len);
+        let (kept, next_kept) = kept.at_least(2 * count * kept_len).split_at_mut(count * kept_len);
         rows.clear();
         for k in 0..count {
-            let drawn = self.replay.draw(&mut self.rng);
-            x[k * width..][..len].copy_from_slice(drawn.features);
-            x[k * width + len..][..action_len].copy_from_slice(drawn.action);
-            next[k * width..][..len].copy_from_slice(drawn.next_features);
-            states[k * len..][..len].copy_from_slice(drawn.next_features);
+            let drawn = self.replay.draw(self.inputs.present_pairs(), &mut self.rng);
+            kept[k * kept_len..][..kept_len].copy_from_slice(drawn.features);
+            next_kept[k * kept_len..][..kept_len].copy_from_slice(drawn.next_features);
+            taken[k * action_len..][..action_len].copy_from_slice(drawn.action);
             let value = if drawn.terminated { 0.0 } else { 1.0 };
             rows.push(RowScalars { target: drawn.reward, value, ..Default::default() });
         }
 
         // Critic: squared error to r + gamma Q'(s', pi'(s')).
+        let states = self.inputs.read(next_kept, actor_features);
+        place_states(next, states, len, action_len);
         let next_actions = self.actor_target.forward(kernel, states, count, actor);
         place_actions(next, next_actions, len, action_len);
         let next_values = self.critic_target.forward(kernel, next, count, target);
         for (row, value) in rows.iter_mut().zip(next_values) {
             row.target += self.config.gamma * row.value * value;
         }
+        let states = self.inputs.read(kept, actor_features);
+        place_states(x, states, len, action_len);
+        place_actions(x, taken, len, action_len);
         let q = self.critic.forward(kernel, x, count, critic);
         let d = d_output.at_least(count.max(count * action_len));
         let mut critic_loss = 0.0;
@@ -270,20 +295,21 @@ impl Ddpg {
         }
         self.guard.finite("critic loss", &d[..count])?;
         let grads = critic_grads.at_least(self.critic.network.params().len());
-        self.critic.backward(kernel, InputRows { x, rows: count }, critic, d, grads);
+        let d_x = d_input.at_least(count * width);
+        let wants_gradient = self.inputs.wants_gradient();
+        let d_read = wants_gradient.then_some(&mut *d_x);
+        let input = InputRows { x, rows: count };
+        self.critic.backward_to_inputs(kernel, input, critic, d, grads, d_read);
+        self.inputs.add_gradient(kept, d_x, width);
         let rate = self.config.critic_learning_rate;
         self.critic.step(kernel, rate, 1.0, grads, &self.guard)?;
 
         // Actor: climb Q(s, pi(s)); the critic's gradient by the action leads.
-        for (k, state) in states.chunks_exact_mut(len).enumerate() {
-            state.copy_from_slice(&x[k * width..][..len]);
-        }
         let chosen = self.actor.forward(kernel, states, count, actor);
         place_actions(x, chosen, len, action_len);
         let values = self.critic.forward(kernel, x, count, critic);
         let actor_loss = -f64::from(values.iter().sum::<f32>() * scale);
         d[..count].fill(-scale);
-        let d_x = d_input.at_least(count * width);
         self.critic.network.shape().backward(
             kernel,
             self.critic.network.params(),
@@ -296,15 +322,29 @@ impl Ddpg {
         for (d, row) in d.chunks_exact_mut(action_len).zip(d_x.chunks_exact(width)) {
             d.copy_from_slice(&row[len..]);
         }
+        // The gradient by the embedding that the critic read is left out here: it would teach embeddings to promise
+        // values instead of describing pairs.
         self.guard.finite("actor loss", &d[..count * action_len])?;
         let grads = actor_grads.at_least(self.actor.network.params().len());
-        self.actor.backward(kernel, InputRows { x: states, rows: count }, actor, d, grads);
+        let d_state = &mut d_x[..count * len];
+        let d_read = wants_gradient.then_some(&mut *d_state);
+        let input = InputRows { x: states, rows: count };
+        self.actor.backward_to_inputs(kernel, input, actor, d, grads, d_read);
+        self.inputs.add_gradient(kept, d_state, len);
+        self.inputs.end_minibatch();
         let rate = self.config.actor_learning_rate;
         self.actor.step(kernel, rate, 1.0, grads, &self.guard)?;
 
         self.actor_target.follow(kernel, self.config.soft_update, &self.actor.network);
         self.critic_target.follow(kernel, self.config.soft_update, &self.critic.network);
         Ok((critic_loss, actor_loss))
+    }
+}
+
+/// Writes each row's state, which its action follows.
+fn place_states(rows: &mut [f32], states: &[f32], len: usize, action_len: usize) {
+    for (row, state) in rows.chunks_exact_mut(len + action_len).zip(states.chunks_exact(len)) {
+        row[..len].copy_from_slice(state);
     }
 }
 
@@ -332,14 +372,16 @@ impl Learner for Ddpg {
         let factor = self.config.exploration(self.guard.step);
         let is_random = self.guard.step < self.config.learning_starts;
         let rows = obs.chunks_exact(self.context.spec.observation.len());
-        let stretched = workspace.actions.at_least(self.action_len);
-        for ((obs, action), env) in rows.zip(actions).zip(&mut self.envs) {
-            self.encoder.encode(obs, &mut env.features);
+        let Workspace { kernel, actor, features, actions: stretched, .. } = workspace;
+        let stretched = stretched.at_least(self.action_len);
+        for ((obs, action), (index, env)) in rows.zip(actions).zip(self.envs.iter_mut().enumerate())
+        {
+            self.inputs.keep(index, obs, &mut env.kept);
             if is_random {
                 env.action.iter_mut().for_each(|value| *value = self.rng.range(-1.0, 1.0) as f32);
             } else {
-                let chosen =
-                    self.actor.forward(workspace.kernel, &env.features, 1, &mut workspace.actor);
+                let x = self.inputs.read(&env.kept, features);
+                let chosen = self.actor.forward(*kernel, x, 1, actor);
                 self.guard.finite("policy output", chosen)?;
                 let noise = env.noise.next(&mut self.rng);
                 for ((value, chosen), noise) in env.action.iter_mut().zip(chosen).zip(noise) {
@@ -355,15 +397,17 @@ impl Learner for Ddpg {
 
     fn record(&mut self, env: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
         let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
-        self.encoder.encode(outcome.next_obs, &mut self.next_features);
+        self.inputs.keep(env, outcome.next_obs, &mut self.next_kept);
+        let pair = self.inputs.pair_of(env);
         let env = &mut self.envs[env];
-        self.replay.push(Transition {
-            features: &env.features,
+        let transition = Transition {
+            features: &env.kept,
             action: &env.action,
             reward,
-            next_features: &self.next_features,
+            next_features: &self.next_kept,
             terminated: outcome.terminated,
-        });
+        };
+        self.replay.push(pair, transition);
         if outcome.terminated || outcome.truncated {
             env.noise.reset();
         }
@@ -371,7 +415,7 @@ impl Learner for Ddpg {
     }
 
     fn learn(&mut self, _: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
-        if self.guard.step < self.next_update || self.replay.len() == 0 {
+        if self.guard.step < self.next_update || !self.replay.has_any(self.inputs.present_pairs()) {
             return Ok(None);
         }
         self.next_update = self.guard.step + self.config.train_every;
@@ -394,15 +438,18 @@ impl Learner for Ddpg {
     }
 
     fn policy(&self) -> Policy {
-        Policy::deterministic(&self.context.spec, "ddpg", self.actor.network.clone())
+        self.policy_for(self.inputs.present_pairs()[0])
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
-        let Workspace { kernel, actor, critic, features, .. } = workspace;
-        let len = self.encoder.features();
+        let Workspace { kernel, actor, critic, features, actor_features, kept, .. } = workspace;
+        let len = self.inputs.width();
+        let kept = kept.at_least(self.inputs.kept());
+        self.inputs.keep(0, obs, kept);
+        let state = self.inputs.read(kept, actor_features);
         let x = features.at_least(len + self.action_len);
-        self.encoder.encode(obs, &mut x[..len]);
-        let chosen = self.actor.forward(*kernel, &x[..len], 1, actor);
+        place_states(x, state, len, self.action_len);
+        let chosen = self.actor.forward(*kernel, state, 1, actor);
         place_actions(x, chosen, len, self.action_len);
         self.critic.forward(*kernel, x, 1, critic)[0] / self.config.reward_scale
     }
@@ -410,6 +457,39 @@ impl Learner for Ddpg {
     fn bytes(&self) -> usize {
         let targets = self.actor_target.bytes() + self.critic_target.bytes();
         self.actor.bytes() + self.critic.bytes() + targets + self.replay.bytes()
+    }
+}
+
+impl Ddpg {
+    fn policy_for(&self, pair: usize) -> Policy {
+        let actor = self.inputs.unconditioned(&self.actor.network, pair);
+        Policy::deterministic(&self.context.spec, "ddpg", actor)
+    }
+}
+
+impl ConditionedLearner for Ddpg {
+    fn embeddings(&self) -> &EmbeddingTable {
+        self.inputs.expect_table()
+    }
+
+    fn embeddings_mut(&mut self) -> &mut EmbeddingTable {
+        self.inputs.expect_table_mut()
+    }
+
+    fn policy_of(&self, pair: usize) -> Policy {
+        self.policy_for(pair)
+    }
+
+    fn save_networks(&self, out: &mut Snapshot) {
+        self.actor.network.save("actor", out);
+        self.critic.network.save("critic", out);
+    }
+
+    fn load_networks(&mut self, from: &Snapshot) -> Result<()> {
+        self.actor.network.load("actor", from)?;
+        self.critic.network.load("critic", from)?;
+        self.actor_target.load("actor", from)?;
+        Ok(self.critic_target.load("critic", from)?)
     }
 }
 

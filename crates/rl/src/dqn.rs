@@ -14,13 +14,15 @@ use crate::algorithm::{
     MAX_ENVS, MAX_REMEMBERED, MAX_ROWS, at_least_one, count, learning_rate, open_unit, positive,
     suited_to, unit,
 };
+use crate::conditioning::Inputs;
 use crate::learner::Guard;
 use crate::optimized_network::OptimizedNetwork;
-use crate::replay::{Replay, Transition};
+use crate::replay::{PairReplay, Transition};
 use crate::schedule::decayed;
 use crate::workspace::RowScalars;
 use crate::{
-    AgentContext, Encoder, Error, Learned, Learner, Outcome, Policy, Result, Schedule, Workspace,
+    AgentContext, ConditionedLearner, EmbeddingTable, Encoder, Error, Learned, Learner, Outcome,
+    Policy, Result, Schedule, Workspace,
 };
 
 /// Settings of DQN. The defaults are those of Stable-Baselines3 where both have one.
@@ -123,14 +125,14 @@ impl DqnConfig {
 pub struct Dqn {
     config: DqnConfig,
     guard: Guard,
-    encoder: Encoder,
+    inputs: Inputs,
     choices: usize,
     online: OptimizedNetwork,
     target: Network,
-    replay: Replay,
-    /// Features and action of each environment's step that is being played.
+    replay: PairReplay,
+    /// What is kept of each environment's step that is being played, and its action.
     pending: Vec<(Vec<f32>, f32)>,
-    next_features: Vec<f32>,
+    next_kept: Vec<f32>,
     gradient_steps: u64,
     next_update: u64,
     rng: Stream,
@@ -140,6 +142,22 @@ pub struct Dqn {
 impl Dqn {
     /// An agent with new weights.
     pub fn new(config: &DqnConfig, context: &AgentContext) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), None);
+        Self::build(config, context, inputs)
+    }
+
+    /// An agent whose networks read the embedding of a pair. It remembers `replay_capacity` transitions of each pair,
+    /// and learns from those of the pairs that it acts in.
+    pub fn conditioned(
+        config: &DqnConfig,
+        context: &AgentContext,
+        table: EmbeddingTable,
+    ) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), Some(table));
+        Self::build(config, context, inputs)
+    }
+
+    fn build(config: &DqnConfig, context: &AgentContext, inputs: Inputs) -> Result<Self> {
         config.validate()?;
         let Space::Discrete(choices) = context.spec.action else {
             return Err(Error::Unsuited {
@@ -152,8 +170,7 @@ impl Dqn {
                 ),
             });
         };
-        let encoder = Encoder::new(&context.spec.observation);
-        let widths = [&[encoder.features()], config.hidden.as_slice(), &[choices]].concat();
+        let widths = [&[inputs.width()], config.hidden.as_slice(), &[choices]].concat();
         let shape = Arc::new(MlpShape::new(&widths, config.activation, Activation::Identity)?);
         let online =
             Network::new(shape, 0, Init::UniformFanIn, &mut context.seeds.stream("weights"));
@@ -161,15 +178,15 @@ impl Dqn {
             guard: Guard::new(context.agent),
             target: online.clone(),
             online: OptimizedNetwork::new("q", online, AdamConfig::default()),
-            replay: Replay::new(config.replay_capacity, encoder.features(), 1),
-            pending: vec![(vec![0.0; encoder.features()], 0.0); config.num_envs],
-            next_features: vec![0.0; encoder.features()],
+            replay: PairReplay::new(&inputs, config.replay_capacity, 1),
+            pending: vec![(vec![0.0; inputs.kept()], 0.0); config.num_envs],
+            next_kept: vec![0.0; inputs.kept()],
             gradient_steps: 0,
             next_update: config.learning_starts,
             rng: context.seeds.stream("explore"),
             context: context.clone(),
             config: config.clone(),
-            encoder,
+            inputs,
             choices,
         })
     }
@@ -182,29 +199,33 @@ impl Dqn {
             target,
             features,
             next_features,
+            kept,
             rows,
             d_output,
+            d_input,
             actor_grads,
             per_row,
             ..
         } = workspace;
         let kernel = *kernel;
-        let (count, len) = (self.config.minibatch, self.encoder.features());
+        let (count, len) = (self.config.minibatch, self.inputs.kept());
 
         // Draw the rows: `per_row` is the choice, `target` starts as the reward and
         // `value` says whether there is a value beyond.
-        let x = features.at_least(count * len);
-        let next = next_features.at_least(count * len);
+        let (kept, next_kept) = kept.at_least(2 * count * len).split_at_mut(count * len);
         rows.clear();
         per_row.clear();
         for k in 0..count {
-            let drawn = self.replay.draw(&mut self.rng);
-            x[k * len..][..len].copy_from_slice(drawn.features);
-            next[k * len..][..len].copy_from_slice(drawn.next_features);
+            let drawn = self.replay.draw(self.inputs.present_pairs(), &mut self.rng);
+            kept[k * len..][..len].copy_from_slice(drawn.features);
+            next_kept[k * len..][..len].copy_from_slice(drawn.next_features);
             per_row.push(drawn.action[0]);
             let value = if drawn.terminated { 0.0 } else { 1.0 };
             rows.push(RowScalars { target: drawn.reward, value, ..Default::default() });
         }
+
+        let x = self.inputs.read(kept, features);
+        let next = self.inputs.read(next_kept, next_features);
 
         // Value of the next state.
         let chosen_by_online =
@@ -232,7 +253,14 @@ impl Dqn {
         // Not the slopes: that of an infinite error is one, like any other's.
         self.guard.number("q loss", loss as f32)?;
         let grads = actor_grads.at_least(self.online.network.params().len());
-        self.online.backward(kernel, InputRows { x, rows: count }, actor, d, grads);
+        let width = self.inputs.width();
+        let wants_gradient = self.inputs.wants_gradient();
+        let d_x = d_input.at_least(if wants_gradient { count * width } else { 0 });
+        let d_read = wants_gradient.then_some(&mut *d_x);
+        let input = InputRows { x, rows: count };
+        self.online.backward_to_inputs(kernel, input, actor, d, grads, d_read);
+        self.inputs.add_gradient(kept, d_x, width);
+        self.inputs.end_minibatch();
         let factor =
             self.config.max_grad_norm.map_or(1.0, |norm| clip_factor(kernel, norm, &[grads]));
         self.online.step(kernel, learning_rate, factor, grads, &self.guard)?;
@@ -243,6 +271,13 @@ impl Dqn {
             self.target.params_mut().copy_from_slice(self.online.network.params());
         }
         Ok(loss / count as f64)
+    }
+}
+
+impl Dqn {
+    fn policy_for(&self, pair: usize) -> Policy {
+        let online = self.inputs.unconditioned(&self.online.network, pair);
+        Policy::values(&self.context.spec, "dqn", online)
     }
 }
 
@@ -267,13 +302,15 @@ impl Learner for Dqn {
         self.guard.finite("observation", obs)?;
         let epsilon = self.config.epsilon(self.guard.step);
         let rows = obs.chunks_exact(self.context.spec.observation.len());
-        for ((obs, action), (features, pending)) in rows.zip(actions).zip(&mut self.pending) {
-            self.encoder.encode(obs, features);
+        let Workspace { kernel, actor, features, .. } = workspace;
+        let pending = self.pending.iter_mut().enumerate();
+        for ((obs, action), (env, (kept, pending))) in rows.zip(actions).zip(pending) {
+            self.inputs.keep(env, obs, kept);
             let choice = if self.rng.uniform() < epsilon {
                 self.rng.below(self.choices)
             } else {
-                let values =
-                    self.online.forward(workspace.kernel, features, 1, &mut workspace.actor);
+                let x = self.inputs.read(kept, features);
+                let values = self.online.forward(*kernel, x, 1, actor);
                 self.guard.finite("q values", values)?;
                 argmax(values)
             };
@@ -285,20 +322,21 @@ impl Learner for Dqn {
 
     fn record(&mut self, env: usize, outcome: Outcome<'_>, _: &mut Workspace) -> Result<()> {
         let reward = self.guard.take_in(&outcome, 1.0)?;
-        self.encoder.encode(outcome.next_obs, &mut self.next_features);
+        self.inputs.keep(env, outcome.next_obs, &mut self.next_kept);
         let (features, action) = &self.pending[env];
-        self.replay.push(Transition {
+        let transition = Transition {
             features,
             action: &[*action],
             reward,
-            next_features: &self.next_features,
+            next_features: &self.next_kept,
             terminated: outcome.terminated,
-        });
+        };
+        self.replay.push(self.inputs.pair_of(env), transition);
         Ok(())
     }
 
     fn learn(&mut self, progress: f64, workspace: &mut Workspace) -> Result<Option<Learned>> {
-        if self.guard.step < self.next_update || self.replay.len() == 0 {
+        if self.guard.step < self.next_update || !self.replay.has_any(self.inputs.present_pairs()) {
             return Ok(None);
         }
         self.next_update = self.guard.step + self.config.train_every;
@@ -317,18 +355,42 @@ impl Learner for Dqn {
     }
 
     fn policy(&self) -> Policy {
-        Policy::values(&self.context.spec, "dqn", self.online.network.clone())
+        self.policy_for(self.inputs.present_pairs()[0])
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
-        let x = workspace.features.at_least(self.encoder.features());
-        self.encoder.encode(obs, x);
+        let kept = workspace.kept.at_least(self.inputs.kept());
+        self.inputs.keep(0, obs, kept);
+        let x = self.inputs.read(kept, &mut workspace.features);
         let values = self.online.forward(workspace.kernel, x, 1, &mut workspace.actor);
         values[argmax(values)]
     }
 
     fn bytes(&self) -> usize {
         self.online.bytes() + self.target.bytes() + self.replay.bytes()
+    }
+}
+
+impl ConditionedLearner for Dqn {
+    fn embeddings(&self) -> &EmbeddingTable {
+        self.inputs.expect_table()
+    }
+
+    fn embeddings_mut(&mut self) -> &mut EmbeddingTable {
+        self.inputs.expect_table_mut()
+    }
+
+    fn policy_of(&self, pair: usize) -> Policy {
+        self.policy_for(pair)
+    }
+
+    fn save_networks(&self, out: &mut Snapshot) {
+        self.online.network.save("online", out);
+    }
+
+    fn load_networks(&mut self, from: &Snapshot) -> Result<()> {
+        self.online.network.load("online", from)?;
+        Ok(self.target.load("online", from)?)
     }
 }
 

@@ -58,6 +58,7 @@
 
 mod action_codec;
 mod algorithm;
+mod conditioning;
 mod constrained_model;
 mod ddpg;
 mod dqn;
@@ -82,6 +83,7 @@ mod workspace;
 
 pub use action_codec::ActionCodec;
 pub use algorithm::{Algorithm, AlgorithmConfig};
+pub use conditioning::{ConditionedLearner, EmbeddingTable};
 pub use ddpg::{Ddpg, DdpgConfig};
 pub use dqn::{Dqn, DqnConfig};
 pub use encoder::Encoder;

@@ -44,9 +44,22 @@ impl OptimizedNetwork {
         d_output: &[f32],
         grads: &mut [f32],
     ) {
+        self.backward_to_inputs(kernel, input, tape, d_output, grads, None);
+    }
+
+    /// The same, and the gradient by every input, if asked for.
+    pub(crate) fn backward_to_inputs(
+        &self,
+        kernel: Kernel,
+        input: InputRows<'_>,
+        tape: &mut Tape,
+        d_output: &[f32],
+        grads: &mut [f32],
+        d_input: Option<&mut [f32]>,
+    ) {
         let shape = self.network.shape();
         let grads = &mut grads[..shape.parameter_count()];
-        shape.backward(kernel, self.network.params(), input, tape, d_output, Some(grads), None);
+        shape.backward(kernel, self.network.params(), input, tape, d_output, Some(grads), d_input);
     }
 
     /// Moves against `grads` times `factor`.

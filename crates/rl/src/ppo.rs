@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::{
     MAX_ENVS, MAX_ROWS, at_least_one, count, learning_rate, open_unit, positive, unit,
 };
+use crate::conditioning::Inputs;
 use crate::learner::Guard;
 use crate::optimized_network::{OptimizedNetwork, policy_and_value};
 use crate::rollout::{Batch, Decided, Rollout};
 use crate::workspace::RowScalars;
 use crate::{
-    ActionCodec, AgentContext, Encoder, Learned, Learner, Outcome, Policy, Result, Schedule,
-    Workspace,
+    ActionCodec, AgentContext, ConditionedLearner, EmbeddingTable, Encoder, Learned, Learner,
+    Outcome, Policy, Result, Schedule, Workspace,
 };
 
 /// Settings of PPO. The defaults are those of Stable-Baselines3 where both have one.
@@ -143,7 +144,7 @@ impl PpoConfig {
 pub struct Ppo {
     config: PpoConfig,
     guard: Guard,
-    encoder: Encoder,
+    inputs: Inputs,
     codec: ActionCodec,
     head: Head,
     actor: OptimizedNetwork,
@@ -153,7 +154,7 @@ pub struct Ppo {
     /// Which environments the agent acts in.
     open: Vec<bool>,
     rollout: Rollout,
-    /// Features of each environment's present state, for the value after the last step.
+    /// What is kept of each environment's present state, for the value after the last step.
     present: Vec<f32>,
     order: Vec<u32>,
     rng: Stream,
@@ -173,13 +174,32 @@ impl Ppo {
         context: &AgentContext,
         extra: usize,
     ) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), None);
+        Self::build(config, context, inputs, extra)
+    }
+
+    /// An agent whose actor and critic read the embedding of a pair.
+    pub fn conditioned(
+        config: &PpoConfig,
+        context: &AgentContext,
+        table: EmbeddingTable,
+    ) -> Result<Self> {
+        let inputs = Inputs::new(Encoder::new(&context.spec.observation), Some(table));
+        Self::build(config, context, inputs, 0)
+    }
+
+    fn build(
+        config: &PpoConfig,
+        context: &AgentContext,
+        inputs: Inputs,
+        extra: usize,
+    ) -> Result<Self> {
         config.validate()?;
-        let encoder = Encoder::new(&context.spec.observation);
         let codec = ActionCodec::new(&context.spec.action);
         let head = codec.head();
         let mut weights = context.seeds.stream("weights");
         let (actor, critic) = policy_and_value(
-            [encoder.features(), encoder.features() + extra],
+            [inputs.width(), inputs.width() + extra],
             &head,
             &config.hidden,
             config.activation,
@@ -193,13 +213,13 @@ impl Ppo {
             critic: OptimizedNetwork::new("critic", critic, adam),
             critic_extra: extra,
             open: vec![true; envs],
-            rollout: Rollout::new(envs, steps, encoder.features() + extra, head.action_len()),
-            present: vec![0.0; envs * (encoder.features() + extra)],
+            rollout: Rollout::new(envs, steps, inputs.kept() + extra, head.action_len()),
+            present: vec![0.0; envs * (inputs.kept() + extra)],
             order: Vec::new(),
             rng: context.seeds.stream("explore"),
             context: context.clone(),
             config: config.clone(),
-            encoder,
+            inputs,
             codec,
             head,
         })
@@ -222,7 +242,7 @@ impl Ppo {
         let env = free.unwrap_or_else(|| {
             self.open.push(true);
             self.rollout.grow_to(self.open.len());
-            self.present.resize(self.open.len() * self.feature_len(), 0.0);
+            self.present.resize(self.open.len() * self.kept_len(), 0.0);
             self.open.len() - 1
         });
         self.open[env] = true;
@@ -243,16 +263,26 @@ impl Ppo {
         workspace: &mut Workspace,
     ) -> Result<()> {
         let Workspace {
-            kernel, actor, critic, head, features, actor_features, actions: drawn, ..
+            kernel,
+            actor,
+            critic,
+            head,
+            features,
+            kept,
+            actor_features,
+            actions: drawn,
+            ..
         } = workspace;
         let (count, action_len) = (envs.len(), self.head.action_len());
         self.guard.finite("observation", obs)?;
-        let feature_len = self.feature_len();
+        let kept_len = self.kept_len();
         let width = self.context.spec.observation.len() + self.critic_extra;
-        let x = features.at_least(count * feature_len);
-        for (obs, row) in obs.chunks_exact(width).zip(x.chunks_exact_mut(feature_len)) {
-            self.encode(obs, row);
+        let kept = kept.at_least(count * kept_len);
+        let rows = obs.chunks_exact(width).zip(kept.chunks_exact_mut(kept_len));
+        for ((obs, row), env) in rows.zip(envs) {
+            self.keep(*env, obs, row);
         }
+        let x = self.inputs.read(kept, features);
         let seen = self.seen_by_actor(x, actor_features);
         let outputs = self.actor.forward(*kernel, seen, count, actor);
         self.guard.finite("policy output", outputs)?;
@@ -264,23 +294,23 @@ impl Ppo {
         for (k, (env, action)) in envs.iter().zip(actions).enumerate() {
             let row = &drawn[k * action_len..][..action_len];
             self.codec.decode(row, action);
-            let features = &x[k * feature_len..][..feature_len];
-            self.present[env * feature_len..][..feature_len].copy_from_slice(features);
+            let features = &kept[k * kept_len..][..kept_len];
+            self.present[env * kept_len..][..kept_len].copy_from_slice(features);
             let (log_prob, value) = (head.log_prob[k], values[k]);
             self.rollout.decide(*env, Decided { features, action: row, log_prob, value });
         }
         Ok(())
     }
 
-    /// Numbers that the critic reads.
-    fn feature_len(&self) -> usize {
-        self.encoder.features() + self.critic_extra
+    /// Numbers that are kept of a step for the critic.
+    fn kept_len(&self) -> usize {
+        self.inputs.kept() + self.critic_extra
     }
 
-    fn encode(&self, obs: &[f32], features: &mut [f32]) {
-        let (own, extra) = features.split_at_mut(self.encoder.features());
+    fn keep(&self, env: usize, obs: &[f32], kept: &mut [f32]) {
+        let (own, extra) = kept.split_at_mut(self.inputs.kept());
         let (seen, beyond) = obs.split_at(self.context.spec.observation.len());
-        self.encoder.encode(seen, own);
+        self.inputs.keep(env, seen, own);
         extra.copy_from_slice(beyond);
     }
 
@@ -289,9 +319,10 @@ impl Ppo {
         if self.critic_extra == 0 {
             return x;
         }
-        let len = self.encoder.features();
-        let seen = buffer.at_least(x.len() / self.feature_len() * len);
-        for (row, part) in x.chunks_exact(self.feature_len()).zip(seen.chunks_exact_mut(len)) {
+        let len = self.inputs.width();
+        let width = len + self.critic_extra;
+        let seen = buffer.at_least(x.len() / width * len);
+        for (row, part) in x.chunks_exact(width).zip(seen.chunks_exact_mut(len)) {
             part.copy_from_slice(&row[..len]);
         }
         seen
@@ -332,11 +363,13 @@ impl Ppo {
             critic,
             head,
             features,
+            kept,
             actor_features,
             actions,
             rows: scalars,
             per_row,
             d_output,
+            d_input,
             actor_grads,
             critic_grads,
             ..
@@ -347,13 +380,13 @@ impl Ppo {
         let config = &self.config;
 
         // Gather the rows.
-        let (feature_len, action_len) = (self.feature_len(), self.head.action_len());
-        let x = features.at_least(count * feature_len);
+        let (kept_len, action_len) = (self.kept_len(), self.head.action_len());
+        let kept = kept.at_least(count * kept_len);
         let taken = actions.at_least(count * action_len);
         scalars.clear();
         for (k, row) in rows.iter().map(|row| *row as usize).enumerate() {
-            x[k * feature_len..][..feature_len]
-                .copy_from_slice(&batch.features[row * feature_len..][..feature_len]);
+            kept[k * kept_len..][..kept_len]
+                .copy_from_slice(&batch.features[row * kept_len..][..kept_len]);
             taken[k * action_len..][..action_len]
                 .copy_from_slice(&batch.actions[row * action_len..][..action_len]);
             scalars.push(RowScalars {
@@ -366,6 +399,11 @@ impl Ppo {
         if config.normalise_advantages == AdvantageNormalisation::Minibatch {
             normalise(scalars);
         }
+
+        let x = self.inputs.read(kept, features);
+        let width = self.inputs.width();
+        let wants_gradient = self.inputs.wants_gradient();
+        let d_x = d_input.at_least(if wants_gradient { count * width } else { 0 });
 
         // Actor: minimise -min(ratio A, clip(ratio) A) - beta H.
         let seen = self.seen_by_actor(x, actor_features);
@@ -404,7 +442,10 @@ impl Ppo {
             grads_head,
         );
         self.guard.finite("policy gradient", d)?;
-        self.actor.backward(kernel, InputRows { x: seen, rows: count }, actor, d, grads);
+        let input = InputRows { x: seen, rows: count };
+        let d_seen = wants_gradient.then_some(&mut *d_x);
+        self.actor.backward_to_inputs(kernel, input, actor, d, grads, d_seen);
+        self.inputs.add_gradient(kept, d_x, width);
 
         // Critic: minimise the squared error, optionally not trusting far moves.
         let values = self.critic.forward(kernel, x, count, critic);
@@ -416,7 +457,11 @@ impl Ppo {
         }
         self.guard.finite("value loss", d)?;
         let grads_critic = critic_grads.at_least(self.critic.network.params().len());
-        self.critic.backward(kernel, InputRows { x, rows: count }, critic, d, grads_critic);
+        let input = InputRows { x, rows: count };
+        let d_seen = wants_gradient.then_some(&mut *d_x);
+        self.critic.backward_to_inputs(kernel, input, critic, d, grads_critic, d_seen);
+        self.inputs.add_gradient(kept, d_x, width);
+        self.inputs.end_minibatch();
 
         // Step.
         let factor = match config.max_grad_norm {
@@ -428,6 +473,11 @@ impl Ppo {
         let rate = config.schedule.at(config.critic_learning_rate, progress);
         self.critic.step(kernel, rate, factor, grads_critic, &self.guard)?;
         Ok(losses)
+    }
+
+    fn policy_for(&self, pair: usize) -> Policy {
+        let actor = self.inputs.unconditioned(&self.actor.network, pair);
+        Policy::stochastic(&self.context.spec, "ppo", actor)
     }
 
     /// All epochs over the full rollout.
@@ -452,7 +502,10 @@ impl Ppo {
         workspace: &mut Workspace,
     ) -> Result<Losses> {
         let mut losses = Losses::default();
-        for _ in 0..self.config.epochs {
+        for epoch in 0..self.config.epochs {
+            // Later epochs see a policy that has moved: their gradients by embeddings describe it, not the pairs, and
+            // with them embeddings did not settle.
+            self.inputs.collect_gradients(epoch == 0);
             self.rng.shuffle(order);
             losses.add(self.epoch(batch, order, progress, workspace)?);
             if losses.stopped {
@@ -466,8 +519,8 @@ impl Ppo {
     fn estimate_advantages(&mut self, workspace: &mut Workspace) -> Result<()> {
         let PpoConfig { gamma, gae_lambda, normalise_advantages, .. } = self.config;
         let envs = self.open.len();
-        let after =
-            self.critic.forward(workspace.kernel, &self.present, envs, &mut workspace.critic);
+        let present = self.inputs.read(&self.present, &mut workspace.features);
+        let after = self.critic.forward(workspace.kernel, present, envs, &mut workspace.critic);
         self.rollout.estimate_advantages(gamma, gae_lambda, after);
         self.order.clear();
         self.order.extend(self.rollout.rows());
@@ -509,15 +562,16 @@ impl Learner for Ppo {
         workspace: &mut Workspace,
     ) -> Result<()> {
         let reward = self.guard.take_in(&outcome, self.config.reward_scale)?;
-        let feature_len = self.feature_len();
+        let kept_len = self.kept_len();
         let mut present = std::mem::take(&mut self.present);
-        let row = &mut present[env * feature_len..][..feature_len];
-        self.encode(outcome.next_obs, row);
+        let row = &mut present[env * kept_len..][..kept_len];
+        self.keep(env, outcome.next_obs, row);
         self.present = present;
-        let present = &self.present[env * feature_len..][..feature_len];
+        let present = &self.present[env * kept_len..][..kept_len];
         let value_beyond = match (outcome.terminated, outcome.truncated) {
             (true, _) => Some(0.0),
             (false, true) => {
+                let present = self.inputs.read(present, &mut workspace.features);
                 let value =
                     self.critic.forward(workspace.kernel, present, 1, &mut workspace.critic)[0];
                 Some(self.guard.number("value", value)?)
@@ -543,12 +597,13 @@ impl Learner for Ppo {
     }
 
     fn policy(&self) -> Policy {
-        Policy::stochastic(&self.context.spec, "ppo", self.actor.network.clone())
+        self.policy_for(self.inputs.present_pairs()[0])
     }
 
     fn value(&self, obs: &[f32], workspace: &mut Workspace) -> f32 {
-        let x = workspace.features.at_least(self.feature_len());
-        self.encode(obs, x);
+        let kept = workspace.kept.at_least(self.kept_len());
+        self.keep(0, obs, kept);
+        let x = self.inputs.read(kept, &mut workspace.features);
         let value = self.critic.forward(workspace.kernel, x, 1, &mut workspace.critic)[0];
         value / self.config.reward_scale
     }
@@ -556,6 +611,30 @@ impl Learner for Ppo {
     fn bytes(&self) -> usize {
         let scratch = (self.present.len() + self.order.len()) * size_of::<f32>();
         self.actor.bytes() + self.critic.bytes() + self.rollout.bytes() + scratch
+    }
+}
+
+impl ConditionedLearner for Ppo {
+    fn embeddings(&self) -> &EmbeddingTable {
+        self.inputs.expect_table()
+    }
+
+    fn embeddings_mut(&mut self) -> &mut EmbeddingTable {
+        self.inputs.expect_table_mut()
+    }
+
+    fn policy_of(&self, pair: usize) -> Policy {
+        self.policy_for(pair)
+    }
+
+    fn save_networks(&self, out: &mut Snapshot) {
+        self.actor.network.save("actor", out);
+        self.critic.network.save("critic", out);
+    }
+
+    fn load_networks(&mut self, from: &Snapshot) -> Result<()> {
+        self.actor.network.load("actor", from)?;
+        Ok(self.critic.network.load("critic", from)?)
     }
 }
 
@@ -575,7 +654,7 @@ impl Persist for Ppo {
         // Environments may have been added since the agent was made.
         self.open = from.any_u64s(&format!("{name}/open"))?.iter().map(|flag| *flag != 0).collect();
         self.rollout.grow_to(self.open.len());
-        self.present.resize(self.open.len() * self.feature_len(), 0.0);
+        self.present.resize(self.open.len() * self.kept_len(), 0.0);
         self.actor.load(&format!("{name}/actor"), from)?;
         self.critic.load(&format!("{name}/critic"), from)?;
         self.rollout.load(&format!("{name}/rollout"), from)?;

@@ -2,6 +2,8 @@
 
 use homeostat_core::{Persist, Snapshot, Stream};
 
+use crate::conditioning::Inputs;
+
 /// A ring of transitions. Only `terminated` sets the value of the next state to zero; a truncated
 /// transition is stored like any other, with its true next state.
 #[derive(Debug, Clone)]
@@ -75,6 +77,60 @@ impl Replay {
         floats.iter().map(|items| items.capacity() * size_of::<f32>()).sum::<usize>()
             + self.terminated.capacity()
     }
+}
+
+/// A replay buffer for each pair that a learner acts in; one for all without pairs.
+#[derive(Debug, Clone)]
+pub(crate) struct PairReplay(Vec<Replay>);
+
+impl PairReplay {
+    pub(crate) fn new(inputs: &Inputs, capacity: usize, action_len: usize) -> Self {
+        Self(vec![Replay::new(capacity, inputs.kept(), action_len); inputs.pairs()])
+    }
+
+    pub(crate) fn push(&mut self, pair: usize, transition: Transition<'_>) {
+        self.0[pair].push(transition);
+    }
+
+    /// Whether one of these pairs has transitions.
+    pub(crate) fn has_any(&self, pairs: &[usize]) -> bool {
+        pairs.iter().any(|pair| self.0[*pair].len() > 0)
+    }
+
+    /// A transition of one of these pairs, each with the same probability; one of them must have some.
+    pub(crate) fn draw(&self, pairs: &[usize], rng: &mut Stream) -> Transition<'_> {
+        if let [pair] = pairs {
+            return self.0[*pair].draw(rng);
+        }
+        loop {
+            let replay = &self.0[pairs[rng.below(pairs.len())]];
+            if replay.len() > 0 {
+                return replay.draw(rng);
+            }
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(Replay::bytes).sum()
+    }
+}
+
+impl Persist for PairReplay {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        for (pair, replay) in self.0.iter().enumerate() {
+            replay.save(&replay_name(name, pair), out);
+        }
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        let mut replays = self.0.iter_mut().enumerate();
+        replays.try_for_each(|(pair, replay)| replay.load(&replay_name(name, pair), from))
+    }
+}
+
+/// The first one has the name alone, as the buffer of a learner without pairs.
+fn replay_name(name: &str, pair: usize) -> String {
+    if pair == 0 { name.to_owned() } else { format!("{name}/{pair}") }
 }
 
 /// Overwrites a filled slot or appends a new one.

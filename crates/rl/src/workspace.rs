@@ -13,6 +13,8 @@ pub struct Workspace {
     pub(crate) features: AlignedBuffer,
     pub(crate) actor_features: AlignedBuffer,
     pub(crate) next_features: AlignedBuffer,
+    /// Observations as they are kept.
+    pub(crate) kept: AlignedBuffer,
     pub(crate) envs: Vec<usize>,
     pub(crate) actions: AlignedBuffer,
     pub(crate) rows: Vec<RowScalars>,
@@ -44,6 +46,7 @@ impl Workspace {
             features: AlignedBuffer::default(),
             actor_features: AlignedBuffer::default(),
             next_features: AlignedBuffer::default(),
+            kept: AlignedBuffer::default(),
             envs: Vec::new(),
             actions: AlignedBuffer::default(),
             rows: Vec::new(),

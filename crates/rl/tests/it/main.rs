@@ -4,6 +4,7 @@
 //! learnt survives a file.
 
 mod agents;
+mod conditioned;
 mod evaluation;
 mod identity;
 mod no_allocation;
