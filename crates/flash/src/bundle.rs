@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
+use homeostat_core::{Persist, Snapshot};
+
 use crate::config::{BufferConfig, Selection};
+use crate::standardizer::Standardizer;
 use crate::{Error, Result};
 
 /// Sequences of rows of one width, all of one pair.
@@ -30,6 +33,14 @@ impl Bundle {
     /// Numbers of a row.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// The same with standardised rows.
+    pub(crate) fn standardised(&self, standardizer: &Standardizer) -> Self {
+        let standard = |rows: &Vec<f32>| {
+            rows.chunks_exact(self.width).flat_map(|row| standardizer.apply(row)).collect()
+        };
+        Self { sequences: self.sequences.iter().map(standard).collect(), width: self.width }
     }
 
     /// The sequences.
@@ -205,6 +216,35 @@ impl DataBuffer for TrajectoryBuffer {
         chosen.sort_by_key(|stored| stored.number);
         let sequences = chosen.iter().map(|stored| stored.trajectory.rows.clone()).collect();
         Bundle { sequences, width: self.width }
+    }
+}
+
+impl Persist for TrajectoryBuffer {
+    fn save(&self, name: &str, out: &mut Snapshot) {
+        out.put_u64(
+            &format!("{name}/progress"),
+            [self.inserted as u64, self.steps, self.stored.len() as u64],
+        );
+        for (place, stored) in self.stored.iter().enumerate() {
+            let Stored { trajectory, number, end } = stored;
+            let facts = [*number as u64, *end, trajectory.total_reward.to_bits()];
+            out.put_u64(&format!("{name}/{place}/facts"), facts);
+            out.put_f32(&format!("{name}/{place}/rows"), trajectory.rows.as_slice());
+        }
+    }
+
+    fn load(&mut self, name: &str, from: &Snapshot) -> homeostat_core::Result<()> {
+        let progress = from.u64s(&format!("{name}/progress"), 3)?;
+        let (inserted, steps, count) = (progress[0] as usize, progress[1], progress[2]);
+        let stored = |place: u64| {
+            let facts = from.u64s(&format!("{name}/{place}/facts"), 3)?;
+            let rows = from.any_f32s(&format!("{name}/{place}/rows"))?.to_vec();
+            let trajectory = Trajectory { rows, total_reward: f64::from_bits(facts[2]) };
+            Ok(Stored { trajectory, number: facts[0] as usize, end: facts[1] })
+        };
+        self.stored = (0..count).map(stored).collect::<homeostat_core::Result<_>>()?;
+        (self.inserted, self.steps) = (inserted, steps);
+        Ok(())
     }
 }
 

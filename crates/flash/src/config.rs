@@ -95,6 +95,8 @@ pub enum Adaptation {
     Transfer,
     /// It reads the pair's embedding.
     Flash,
+    /// It is told the pair's true parameters: what an embedding can achieve at best. For reinforcement learning alone.
+    Oracle,
 }
 
 impl Adaptation {

@@ -53,6 +53,15 @@ pub enum Error {
         /// Updates until then.
         update: u64,
     },
+    /// A base learner that cannot learn.
+    #[error(transparent)]
+    Learner(#[from] homeostat_rl::Error),
+    /// An environment that cannot be made or played.
+    #[error(transparent)]
+    Environment(#[from] homeostat_env::Error),
+    /// State that does not fit.
+    #[error(transparent)]
+    State(#[from] homeostat_core::Error),
     /// A network that cannot be built.
     #[error(transparent)]
     Network(#[from] homeostat_nn::Error),

@@ -12,19 +12,22 @@
 //!   ([`ReinforcementTask`]).
 //! * [`SupervisedLearner`]: a conditioned base learner for regression; [`Adaptation`] switches to
 //!   the baselines.
+//! * [`ReinforcementLearner`]: PPO, DQN or DDPG, conditioned; pretrained on a pool of
+//!   [`PairEnvironment`]s, adapted to a new pair or served in it.
 //! * [`Profile`]: applications measured in several configurations, as episodes for that learner;
 //!   [`SizeEstimator`] predicts execution times at other memory sizes, with intervals.
 //! * [`similarity()`] and [`EmbeddingPool`]: how alike pairs are, and which lie outside the pool.
 //!
-//! Reinforcement-learning base learners are not conditioned yet: their trajectories can be
-//! embedded, but no learner trains a meta learner on them. Layer 3: no I/O.
+//! Layer 3: no I/O.
 #![forbid(unsafe_code)]
 
 mod bundle;
 mod config;
 mod error;
 mod meta_learner;
+mod pair_environment;
 mod profile;
+mod reinforcement;
 mod similarity;
 mod size_choice;
 mod sizing;
@@ -36,7 +39,9 @@ pub use bundle::{Bundle, DataBuffer, SampleBuffer, Trajectory, TrajectoryBuffer}
 pub use config::{Adaptation, BufferConfig, MetaLearnerConfig, Selection};
 pub use error::{Error, Result};
 pub use meta_learner::{MetaLearner, MetaTape};
+pub use pair_environment::PairEnvironment;
 pub use profile::{Measurement, Profile, Protocol};
+pub use reinforcement::{Memory, ReinforcementConfig, ReinforcementLearner, Visit};
 pub use similarity::{EmbeddingPool, Proximity, similarity};
 pub use size_choice::{Prices, SizeGoal};
 pub use sizing::{

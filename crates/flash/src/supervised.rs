@@ -143,6 +143,13 @@ impl SupervisedLearner {
             }
         }
         check_pool(pool, shape)?;
+        if config.adaptation == Adaptation::Oracle {
+            return Err(Error::Setting {
+                name: "adaptation",
+                value: "oracle".to_owned(),
+                expected: "plain, transfer or flash for a supervised base learner",
+            });
+        }
         let embedding = if config.adaptation.reads_embedding() { config.meta.embedding } else { 0 };
         let widths = [&[shape.features + embedding], &config.hidden[..], &[1]].concat();
         let base = MlpShape::new(&widths, Activation::Relu, Activation::Identity)?;

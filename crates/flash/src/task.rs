@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use homeostat_core::SeedTree;
+use homeostat_core::{Persist, SeedTree, Snapshot};
 use homeostat_nn::Kernel;
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +158,29 @@ impl<B: DataBuffer> MetaTask<B> {
 
     pub(crate) fn meta_mut(&mut self) -> &mut MetaLearner {
         &mut self.meta
+    }
+
+    /// Replaces the meta learner by one that was trained.
+    pub(crate) fn take_meta_learner(&mut self, meta: MetaLearner) {
+        self.meta = meta;
+    }
+}
+
+impl ReinforcementTask {
+    pub(crate) fn save_buffers(&self, name: &str, out: &mut Snapshot) {
+        for (place, buffer) in self.buffers.values().enumerate() {
+            buffer.save(&format!("{name}/{place}"), out);
+        }
+    }
+
+    /// Reads the buffers of the same pairs.
+    pub(crate) fn load_buffers(
+        &mut self,
+        name: &str,
+        from: &Snapshot,
+    ) -> homeostat_core::Result<()> {
+        let mut buffers = self.buffers.values_mut().enumerate();
+        buffers.try_for_each(|(place, buffer)| buffer.load(&format!("{name}/{place}"), from))
     }
 }
 

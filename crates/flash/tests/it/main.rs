@@ -1,3 +1,4 @@
 //! Pretraining on a pool of pairs, and what it is worth on pairs never seen.
 
+mod reinforcement;
 mod supervised;
