@@ -8,8 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::embeddings::Embeddings;
 use super::prompt_features::{FORM_FEATURES, form_features, grams, readable_part};
-use super::{LengthClasses, LengthPrediction, LengthPredictor, Recalibration};
+use super::{
+    Answer, LengthClasses, LengthPrediction, LengthPredictor, MIN_PROMPTS, Recalibration,
+    log_length,
+};
 use crate::encode::Embed;
 use crate::{Error, Result};
 
@@ -32,20 +36,6 @@ impl Default for PromptRegressionConfig {
         Self { penalty: 1.0, form_scale: 0.05, embedding_scale: 1.0 }
     }
 }
-
-/// A recorded answer: of which prompt and model, and how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// Place of its prompt.
-    pub prompt: usize,
-    /// Place of its model.
-    pub model: usize,
-    /// Its length.
-    pub tokens: u32,
-}
-
-/// Fewer prompts say nothing about others.
-const MIN_PROMPTS: usize = 20;
 
 /// A trained predictor.
 #[derive(Debug, Clone)]
@@ -150,11 +140,6 @@ impl LengthPredictor for PromptRegression {
     }
 }
 
-/// An empty answer counts as one token.
-fn log_length(tokens: u32) -> f64 {
-    f64::from(tokens.max(1)).ln()
-}
-
 /// Per prompt: mean log length beyond the models' own, and mean class; NaN without answers.
 struct Targets {
     length: Vec<f64>,
@@ -196,31 +181,6 @@ impl Targets {
         let known: Vec<f64> = verbosity.into_iter().filter(|value| value.is_finite()).collect();
         let mean_verbosity = known.iter().sum::<f64>() / known.len().max(1) as f64;
         Ok(Self { length, class, mean_verbosity })
-    }
-}
-
-/// Embeddings as features: without the mean of all prompts, and scaled.
-#[derive(Debug, Clone)]
-struct Embeddings {
-    encoder: Arc<dyn Embed>,
-    mean: Vec<f64>,
-    scale: f64,
-}
-
-impl Embeddings {
-    fn of(encoder: Arc<dyn Embed>, scale: f64, texts: &[String]) -> Self {
-        let mut mean = vec![0.0; encoder.width()];
-        for text in texts {
-            for (mean, value) in mean.iter_mut().zip(encoder.embed(text)) {
-                *mean += f64::from(value) / texts.len() as f64;
-            }
-        }
-        Self { encoder, mean, scale }
-    }
-
-    fn features(&self, text: &str) -> impl Iterator<Item = f64> {
-        let embedding = self.encoder.embed(text).into_iter();
-        embedding.zip(&self.mean).map(|(value, mean)| self.scale * (f64::from(value) - mean))
     }
 }
 
@@ -267,7 +227,7 @@ impl Vocabulary {
     }
 
     fn width(&self) -> usize {
-        let embedding = self.embeddings.as_ref().map_or(0, |embeddings| embeddings.mean.len());
+        let embedding = self.embeddings.as_ref().map_or(0, |embeddings| embeddings.width());
         FORM_FEATURES + self.columns.len() + embedding
     }
 

@@ -11,8 +11,8 @@ use homeostat_lab::{Error, Result, read_packed};
 use homeostat_muserve::cache::{SemanticCache, SemanticCacheConfig};
 use homeostat_muserve::encode::{Embed, Keep, TextEncoder};
 use homeostat_muserve::predict::{
-    Answer, Classification, LengthClasses, LengthPredictor, PromptRegression,
-    PromptRegressionConfig, kendall_tau, readable_part,
+    Answer, Classification, LengthClasses, LengthLoss, LengthPredictor, PromptNetwork,
+    PromptNetworkConfig, PromptRegression, PromptRegressionConfig, kendall_tau, readable_part,
 };
 use homeostat_report::{Cell, Finding, Spread, Table};
 use rayon::prelude::*;
@@ -41,7 +41,18 @@ struct Figures {
     f1: f64,
     coverage: f64,
     milliseconds: f64,
+    networks: [NetworkFigures; LengthLoss::ALL.len()],
     cache: Option<CacheFigures>,
+}
+
+/// A small network trained with one loss.
+#[derive(Clone, Copy)]
+struct NetworkFigures {
+    unseen_prompts: f64,
+    unseen_both: f64,
+    /// NaN for losses that name no class.
+    accuracy: f64,
+    milliseconds: f64,
 }
 
 /// What the semantic cache finds of unseen prompts; errors are NaN without a hit.
@@ -95,6 +106,7 @@ pub(super) fn predictor(
     }
     finding.facts.insert("paper".to_owned(), json!({ "accuracy": 0.43 }));
     finding.tables.push(table);
+    finding.tables.push(network_table(&plain, encoded.as_deref(), &mut finding.facts));
     finding.notes = vec![
         "A seed is a split: a fifth of the prompts and a fifth of the models are not trained on. The paper's \
          accuracy is that of a fine-tuned BERT on another data set (LMSYS-Chat-1M). Milliseconds depend on \
@@ -167,6 +179,48 @@ fn put(facts: &mut Map<String, Value>, key: &str, value: Value) {
             facts.insert(key.to_owned(), value);
         }
     }
+}
+
+type NetworkRow = (&'static str, &'static str, fn(&NetworkFigures) -> f64);
+
+fn network_table(
+    plain: &[Figures],
+    encoded: Option<&[Figures]>,
+    facts: &mut Map<String, Value>,
+) -> Table {
+    const NAMES: [&str; LengthLoss::ALL.len()] = ["classes", "regression", "ranking"];
+    let rows: [NetworkRow; 4] = [
+        ("tau_unseen_prompts", "tau within a model, unseen prompts", |f| f.unseen_prompts),
+        ("tau_unseen_both", "tau within a model, prompt and model unseen", |f| f.unseen_both),
+        ("accuracy", "accuracy of five classes, unseen prompts", |f| f.accuracy),
+        ("ms", "milliseconds of a prediction", |f| f.milliseconds),
+    ];
+    let columns = ["loss", "figure", "ours", "with an encoder"];
+    let mut table =
+        Table::new("a small network that reads the model as well, by its loss", &columns);
+    for (loss, name) in NAMES.into_iter().enumerate() {
+        for (key, text, figure) in rows {
+            let over_seeds = |figures: &[Figures]| {
+                let of_seeds = figures.iter().map(|figures| figure(&figures.networks[loss]));
+                let known: Vec<f64> = of_seeds.filter(|value| value.is_finite()).collect();
+                (!known.is_empty()).then(|| Spread::of(&known))
+            };
+            let Some(spread) = over_seeds(plain) else { continue };
+            let with_encoder = encoded.and_then(over_seeds);
+            let networks = facts.entry("network").or_insert_with(|| json!({}));
+            networks[name][key] = json!(spread);
+            if let Some(spread) = with_encoder {
+                networks[name]["with_encoder"][key] = json!(spread);
+            }
+            table.push(vec![
+                name.into(),
+                text.into(),
+                spread.into(),
+                with_encoder.map_or(Cell::Nothing, Cell::from),
+            ]);
+        }
+    }
+    table
 }
 
 type CacheRow = (&'static str, &'static str, fn(&CacheFigures) -> f64);
@@ -263,30 +317,43 @@ impl Recorded {
         let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
         let config = PromptRegressionConfig::default();
         let embed = encoder.map(|encoder| encoder.embeddings.clone() as Arc<dyn Embed>);
-        let mut trained = PromptRegression::train(config, embed, &prompts, &models, &answers)
-            .map_err(|error| refused(&error.to_string()))?;
-        let started = Instant::now();
-        for prompt in &unseen_prompts {
-            std::hint::black_box(trained.predict(prompts[*prompt], models[0]));
+        let mut trained =
+            PromptRegression::train(config, embed.clone(), &prompts, &models, &answers)
+                .map_err(|error| refused(&error.to_string()))?;
+        let mut networks = [None; LengthLoss::ALL.len()];
+        for (figures, loss) in networks.iter_mut().zip(LengthLoss::ALL) {
+            let config = PromptNetworkConfig {
+                seed: seeds.stream("network").next_u64(),
+                ..PromptNetworkConfig::new(loss)
+            };
+            let network = PromptNetwork::train(config, embed.clone(), &prompts, &models, &answers)
+                .map_err(|error| refused(&error.to_string()))?;
+            let class = |model: usize, prompt: usize| network.class(prompts[prompt], models[model]);
+            let classification =
+                self.classify(&known_models, &known_prompts, &unseen_prompts, &class);
+            *figures = Some(NetworkFigures {
+                unseen_prompts: self.taus(&network, &known_models, &unseen_prompts).0,
+                unseen_both: self.taus(&network, &unseen_models, &unseen_prompts).0,
+                accuracy: classification.map_or(f64::NAN, |found| found.accuracy()),
+                milliseconds: self.milliseconds(&network, &unseen_prompts),
+            });
         }
-        let milliseconds =
-            1e3 * started.elapsed().as_secs_f64() / unseen_prompts.len().max(1) as f64;
+        let milliseconds = self.milliseconds(&trained, &unseen_prompts);
         let (unseen_prompts_tau, unseen_prompts_pooled) =
             self.taus(&trained, &known_models, &unseen_prompts);
         let (unseen_models_tau, _) = self.taus(&trained, &unseen_models, &known_prompts);
         let (unseen_both, unseen_both_pooled) =
             self.taus(&trained, &unseen_models, &unseen_prompts);
-        let mut classification = Classification::new(LengthClasses::COUNT);
-        let classes: Vec<usize> =
-            unseen_prompts.iter().map(|prompt| trained.class(prompts[*prompt])).collect();
+        let classes: Vec<usize> = prompts.iter().map(|prompt| trained.class(prompt)).collect();
+        let classification =
+            self.classify(&known_models, &known_prompts, &unseen_prompts, &|_, prompt| {
+                Some(classes[prompt])
+            });
+        let classification = classification.expect("every prompt has a class");
         let (mut inside, mut count) = (0.0, 0.0);
         for model in &known_models {
-            let lengths: Vec<u32> =
-                known_prompts.iter().filter_map(|prompt| self.lengths[*model][*prompt]).collect();
-            let Ok(limits) = LengthClasses::of(&lengths) else { continue };
-            for (prompt, predicted) in unseen_prompts.iter().zip(&classes) {
+            for prompt in &unseen_prompts {
                 let Some(tokens) = self.lengths[*model][*prompt] else { continue };
-                classification.add(limits.class(tokens), *predicted);
                 let (low, high) = trained.predict(prompts[*prompt], models[*model]).interval;
                 inside += f64::from(u8::from((low..=high).contains(&f64::from(tokens))));
                 count += 1.0;
@@ -315,8 +382,39 @@ impl Recorded {
             f1: classification.macro_f1(),
             coverage: inside / f64::max(count, 1.0),
             milliseconds,
+            networks: networks.map(|figures| figures.expect("one for each loss")),
             cache: cache.transpose()?,
         })
+    }
+
+    /// Predicted classes of a model's answers to unseen prompts beside the true ones, whose limits are
+    /// those of known prompts; none without predictions.
+    fn classify(
+        &self,
+        models: &[usize],
+        known_prompts: &[usize],
+        unseen_prompts: &[usize],
+        class: &dyn Fn(usize, usize) -> Option<usize>,
+    ) -> Option<Classification> {
+        let mut classification = Classification::new(LengthClasses::COUNT);
+        for model in models {
+            let lengths: Vec<u32> =
+                known_prompts.iter().filter_map(|prompt| self.lengths[*model][*prompt]).collect();
+            let Ok(limits) = LengthClasses::of(&lengths) else { continue };
+            for prompt in unseen_prompts {
+                let Some(tokens) = self.lengths[*model][*prompt] else { continue };
+                classification.add(limits.class(tokens), class(*model, *prompt)?);
+            }
+        }
+        Some(classification)
+    }
+
+    fn milliseconds(&self, predictor: &dyn LengthPredictor, prompts: &[usize]) -> f64 {
+        let started = Instant::now();
+        for prompt in prompts {
+            std::hint::black_box(predictor.predict(&self.prompts[*prompt], &self.models[0]));
+        }
+        1e3 * started.elapsed().as_secs_f64() / prompts.len().max(1) as f64
     }
 
     fn judge_cache(
@@ -361,7 +459,7 @@ impl Recorded {
     /// Mean tau within a model, and tau of all requests in one.
     fn taus(
         &self,
-        predictor: &PromptRegression,
+        predictor: &dyn LengthPredictor,
         models: &[usize],
         prompts: &[usize],
     ) -> (f64, f64) {
