@@ -94,6 +94,10 @@ pub(crate) struct SimArguments {
     /// Number of functions of a generated day.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     functions: u32,
+    /// Measure only this group of figures: azure_day, requests_per_s, agent_steps_per_s,
+    /// deploy_requests_per_s, mesh_calls_per_s, gpu_iterations_per_s, link_packets_per_s or s_rl.
+    #[arg(long, value_name = "GROUP")]
+    only: Option<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
@@ -197,7 +201,8 @@ fn sim(arguments: &SimArguments) -> anyhow::Result<Ending> {
         durations: arguments.durations.clone(),
         memory: arguments.memory.clone(),
     });
-    let bench = SimBench { trace, functions: arguments.functions as usize, seconds: 5000 };
+    let (functions, only) = (arguments.functions as usize, arguments.only.clone());
+    let bench = SimBench { trace, functions, seconds: 5000, only };
     let report = bench.run(|what| say!("timing {what}"))?;
     if arguments.output == Output::Json {
         print(&format!("{:#}\n", json!(report)));

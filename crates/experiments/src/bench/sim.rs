@@ -33,27 +33,38 @@ pub struct SimBench {
     pub functions: usize,
     /// Simulated seconds of the bare request benchmarks.
     pub seconds: u64,
+    /// Time this group of figures only, one of [`SimBench::GROUPS`]; none for all.
+    pub only: Option<String>,
 }
 
-/// What was timed. Everything runs on one core, but for S-RL's update, which has one agent.
-#[derive(Debug, Clone, Serialize)]
+/// What was timed; nothing of a group that was not asked for. Everything runs on one core, but for
+/// S-RL's update, which has one agent.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct SimReport {
     /// Requests per second of wall-clock time.
-    pub requests_per_s: RequestSpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<RequestSpeeds>,
     /// A day of functions on a hundred nodes.
-    pub azure_day: AzureDay,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure_day: Option<AzureDay>,
     /// Agent steps per second of `faas/fleet-v3`.
-    pub agent_steps_per_s: AgentSpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_steps_per_s: Option<AgentSpeeds>,
     /// Training of one function.
-    pub s_rl: SrlSpeed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub s_rl: Option<SrlSpeed>,
     /// Requests per second of wall-clock time in the simulator of Deployments.
-    pub deploy_requests_per_s: DeploySpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deploy_requests_per_s: Option<DeploySpeeds>,
     /// Calls per second of wall-clock time in the simulator of microservices.
-    pub mesh_calls_per_s: MeshSpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mesh_calls_per_s: Option<MeshSpeeds>,
     /// Scheduled iterations per second of wall-clock time in the simulator of model serving.
-    pub gpu_iterations_per_s: GpuSpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_iterations_per_s: Option<GpuSpeeds>,
     /// Packets per second of wall-clock time in the simulator of network paths.
-    pub link_packets_per_s: LinkSpeeds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_packets_per_s: Option<LinkSpeeds>,
 }
 
 /// Calls of services, each with its request, its work and its answer.
@@ -140,10 +151,75 @@ const PLENTY: f64 = 0.2;
 const SHORT: f64 = 0.8;
 
 impl SimBench {
-    /// Runs everything; `progress` is called with what is being timed.
+    /// The groups of figures, in the order in which they are timed.
+    pub const GROUPS: [&str; 8] = [
+        "azure_day",
+        "requests_per_s",
+        "agent_steps_per_s",
+        "deploy_requests_per_s",
+        "mesh_calls_per_s",
+        "gpu_iterations_per_s",
+        "link_packets_per_s",
+        "s_rl",
+    ];
+
+    /// Runs what was asked for; `progress` is called with what is being timed.
     pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<SimReport> {
+        let groups: Vec<&str> =
+            Self::GROUPS.into_iter().filter(|key| self.is_wanted(key)).collect();
+        if groups.is_empty() {
+            return Err(Error::OutOfRange {
+                key: "only".to_owned(),
+                value: self.only.clone().unwrap_or_default(),
+                source_text: "flag --only".to_owned(),
+                expected: format!("there are {}", Self::GROUPS.join(", ")),
+            });
+        }
+        let mut report = SimReport::default();
+        for group in groups {
+            match group {
+                "azure_day" => report.azure_day = Some(self.azure_day(&mut progress)?),
+                "requests_per_s" => report.requests_per_s = Some(self.requests(&mut progress)?),
+                "agent_steps_per_s" => {
+                    progress("shared environments of 12 and 110 agents");
+                    let (n12, n110) = (agent_steps(12, 400)?, agent_steps(110, 60)?);
+                    report.agent_steps_per_s = Some(AgentSpeeds { n12, n110 });
+                }
+                "deploy_requests_per_s" => {
+                    progress("requests of Deployments");
+                    report.deploy_requests_per_s = Some(self.deployments()?);
+                }
+                "mesh_calls_per_s" => {
+                    progress("calls of microservices");
+                    report.mesh_calls_per_s = Some(self.microservices()?);
+                }
+                "gpu_iterations_per_s" => {
+                    progress("iterations of served models");
+                    report.gpu_iterations_per_s = Some(GpuSpeeds {
+                        alone: best_of(3, || gpu_iterations(1, 1, 1, self.seconds))?,
+                        shared: best_of(3, || gpu_iterations(16, 8, 2, self.seconds))?,
+                    });
+                }
+                "link_packets_per_s" => {
+                    progress("packets on a path");
+                    report.link_packets_per_s = Some(LinkSpeeds::measure(self.seconds)?);
+                }
+                _ => {
+                    progress("300 episodes of S-RL");
+                    report.s_rl = Some(s_rl()?);
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    fn is_wanted(&self, group: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == group)
+    }
+
+    fn azure_day(&self, progress: &mut dyn FnMut(&str)) -> Result<AzureDay> {
         progress("reading or generating a day of functions");
-        let (scenario, name) = match &self.trace {
+        let (scenario, trace) = match &self.trace {
             Some(files) => {
                 let name = files.counts.display().to_string();
                 (TraceScenario::read(files, &mut |_| {})?, name)
@@ -154,8 +230,8 @@ impl SimBench {
         let (seconds, completed, _) = azure_day(&scenario, PLENTY)?;
         progress("the same day with cores that are short");
         let (contended_seconds, _, contended_use) = azure_day(&scenario, SHORT)?;
-        let azure_day = AzureDay {
-            trace: name,
+        Ok(AzureDay {
+            trace,
             functions: scenario.functions(),
             requests: scenario.requests(),
             completed,
@@ -163,50 +239,35 @@ impl SimBench {
             contended_use,
             contended_seconds,
             peak_mb: peak_megabytes(),
-        };
-        drop(scenario);
+        })
+    }
+
+    fn requests(&self, progress: &mut dyn FnMut(&str)) -> Result<RequestSpeeds> {
         progress("requests with cores to spare");
         let free = best_of(3, || bare_requests(1, 40, 64.0, 0.5, self.seconds))?;
         progress("requests of a hundred busy containers on eight cores");
         let contended = best_of(3, || bare_requests(12, 9, 8.0, 1.1, self.seconds))?;
-        progress("a shared environment of 12 agents");
-        let n12 = agent_steps(12, 400)?;
-        progress("a shared environment of 110 agents");
-        let n110 = agent_steps(110, 60)?;
-        progress("requests of Deployments");
+        Ok(RequestSpeeds { free, contended })
+    }
+
+    fn deployments(&self) -> Result<DeploySpeeds> {
         let bare = |application, limit_over_request| {
             best_of(3, || deploy_requests(application, limit_over_request, self.seconds))
         };
-        let deploy_requests_per_s = DeploySpeeds {
+        Ok(DeploySpeeds {
             cpu: bare("json-parse", 1.0)?,
             io: bare("file-read+json-parse", 1.0)?,
             contended: bare("json-parse", 2.0)?,
-        };
-        progress("calls of microservices");
+        })
+    }
+
+    fn microservices(&self) -> Result<MeshSpeeds> {
         let calls = |record_every| {
             let speeds = Topology::names()
                 .map(|name| best_of(3, || mesh_calls(name, record_every, self.seconds)));
             speeds.reduce(|a, b| Ok(a?.min(b?))).expect("there are topologies")
         };
-        let mesh_calls_per_s = MeshSpeeds { slowest: calls(0)?, slowest_with_spans: calls(1)? };
-        progress("iterations of served models");
-        let gpu_iterations_per_s = GpuSpeeds {
-            alone: best_of(3, || gpu_iterations(1, 1, 1, self.seconds))?,
-            shared: best_of(3, || gpu_iterations(16, 8, 2, self.seconds))?,
-        };
-        progress("packets on a path");
-        let link_packets_per_s = LinkSpeeds::measure(self.seconds)?;
-        progress("300 episodes of S-RL");
-        Ok(SimReport {
-            link_packets_per_s,
-            deploy_requests_per_s,
-            mesh_calls_per_s,
-            gpu_iterations_per_s,
-            requests_per_s: RequestSpeeds { free, contended },
-            azure_day,
-            agent_steps_per_s: AgentSpeeds { n12, n110 },
-            s_rl: s_rl()?,
-        })
+        Ok(MeshSpeeds { slowest: calls(0)?, slowest_with_spans: calls(1)? })
     }
 }
 
@@ -460,29 +521,35 @@ pub(super) fn peak_megabytes() -> f64 {
 }
 
 impl SimReport {
-    /// One row for each figure, for a table.
-    pub fn rows(&self) -> Vec<(&'static str, f64)> {
-        vec![
-            ("requests_per_s.free", self.requests_per_s.free),
-            ("requests_per_s.contended", self.requests_per_s.contended),
-            ("azure_day.requests", self.azure_day.requests as f64),
-            ("azure_day.seconds", self.azure_day.seconds),
-            ("azure_day.contended_seconds", self.azure_day.contended_seconds),
-            ("azure_day.contended_use", self.azure_day.contended_use),
-            ("azure_day.peak_mb", self.azure_day.peak_mb),
-            ("agent_steps_per_s.n12", self.agent_steps_per_s.n12),
-            ("agent_steps_per_s.n110", self.agent_steps_per_s.n110),
-            ("s_rl.seconds_300_episodes", self.s_rl.seconds_300_episodes),
-            ("deploy_requests_per_s.cpu", self.deploy_requests_per_s.cpu),
-            ("deploy_requests_per_s.io", self.deploy_requests_per_s.io),
-            ("deploy_requests_per_s.contended", self.deploy_requests_per_s.contended),
-            ("mesh_calls_per_s.slowest", self.mesh_calls_per_s.slowest),
-            ("mesh_calls_per_s.slowest_with_spans", self.mesh_calls_per_s.slowest_with_spans),
-            ("gpu_iterations_per_s.alone", self.gpu_iterations_per_s.alone),
-            ("gpu_iterations_per_s.shared", self.gpu_iterations_per_s.shared),
-            ("link_packets_per_s.rate", self.link_packets_per_s.rate),
-            ("link_packets_per_s.cubic", self.link_packets_per_s.cubic),
-            ("link_packets_per_s.shared", self.link_packets_per_s.shared),
-        ]
+    /// One row for each figure, for a table: group, point, name.
+    pub fn rows(&self) -> Vec<(String, f64)> {
+        let record = serde_json::to_value(self).expect("numbers and texts");
+        let groups = record.as_object().into_iter().flatten();
+        let figures = groups.flat_map(|(group, figures)| {
+            let figures = figures.as_object().into_iter().flatten();
+            figures
+                .filter_map(move |(name, value)| Some((format!("{group}.{name}"), value.as_f64()?)))
+        });
+        figures.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(only: &str) -> SimBench {
+        SimBench { trace: None, functions: 1, seconds: 20, only: Some(only.to_owned()) }
+    }
+
+    #[test]
+    fn only_the_group_that_was_asked_for_is_timed() {
+        let report = bench("requests_per_s").run(|_| {}).unwrap();
+        let rows = report.rows();
+        let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["requests_per_s.free", "requests_per_s.contended"]);
+        assert!(rows.iter().all(|(_, speed)| *speed > 0.0), "{rows:?}");
+        let error = bench("speed").run(|_| {}).unwrap_err().to_string();
+        assert!(error.contains("only = speed") && error.contains("azure_day, "), "{error}");
     }
 }
