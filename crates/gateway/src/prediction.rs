@@ -9,8 +9,7 @@ use std::time::Instant;
 use homeostat_muserve::cache::SemanticCache;
 use homeostat_muserve::encode::{Embed, TextEncoder};
 use homeostat_muserve::predict::{
-    Answer, DriftDetector, LengthPredictor, PromptRegression, PromptRegressionConfig,
-    Recalibration, readable_part,
+    Answer, DriftDetector, PromptRegression, PromptRegressionConfig, Recalibration, readable_part,
 };
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -41,7 +40,17 @@ pub struct Lengths {
 enum Learnt {
     /// A mean per model, until there is enough for a regression.
     Means(Recalibration),
-    Regression(Box<PromptRegression>),
+    Regression {
+        training: u64,
+        regression: Box<PromptRegression>,
+    },
+}
+
+/// What the regression of one training makes of a prompt.
+#[derive(Debug, Clone, Copy)]
+struct Score {
+    training: u64,
+    score: f64,
 }
 
 /// What an encoder makes of prompts.
@@ -169,6 +178,8 @@ pub struct Expected {
     pub tokens: f64,
     /// What the prompt and the model alone let expect.
     unlimited: f64,
+    /// Known if a regression was asked.
+    score: Option<Score>,
 }
 
 impl Lengths {
@@ -222,15 +233,22 @@ impl Lengths {
     pub fn expect(&self, prompt: &str, model: &str, max_tokens: Option<f64>) -> Expected {
         let prompt = readable_part(prompt);
         let cached = self.reader().and_then(|reader| reader.find(&prompt, model));
-        let tokens = cached.unwrap_or_else(|| self.predict(&prompt, model));
+        let (tokens, score) = match cached {
+            Some(tokens) => (tokens, None),
+            None => self.predict(&prompt, model),
+        };
         let limit = max_tokens.unwrap_or(f64::INFINITY);
-        Expected { prompt, tokens: tokens.min(limit), unlimited: tokens }
+        Expected { prompt, tokens: tokens.min(limit), unlimited: tokens, score }
     }
 
-    fn predict(&self, prompt: &str, model: &str) -> f64 {
+    fn predict(&self, prompt: &str, model: &str) -> (f64, Option<Score>) {
         match &*self.learnt.read().expect(NOT_POISONED) {
-            Learnt::Means(means) => means.verbosity(model).exp(),
-            Learnt::Regression(regression) => regression.predict(prompt, model).tokens,
+            Learnt::Means(means) => (means.verbosity(model).exp(), None),
+            Learnt::Regression { training, regression } => {
+                let score = regression.score(prompt);
+                let tokens = regression.predict_scored(score, model).tokens;
+                (tokens, Some(Score { training: *training, score }))
+            }
         }
     }
 
@@ -252,12 +270,7 @@ impl Lengths {
         if let Some(reader) = self.reader() {
             reader.record(&expected.prompt, model, tokens);
         }
-        match &mut *self.learnt.write().expect(NOT_POISONED) {
-            Learnt::Means(means) => means.record(model, f64::from(tokens.max(1)).ln()),
-            Learnt::Regression(regression) => {
-                regression.record(&expected.prompt, model, tokens);
-            }
-        }
+        self.correct(&expected, model, tokens);
         let error = (f64::from(tokens.max(1)) / expected.unlimited).ln();
         let mut window = self.window.lock().expect(NOT_POISONED);
         let finished = Finished { prompt: expected.prompt, model: model.to_owned(), tokens };
@@ -293,6 +306,30 @@ impl Lengths {
         has_drifted
     }
 
+    /// Corrects what was learnt by an answer. A prompt is encoded before the lock is held for which
+    /// predictions wait.
+    fn correct(&self, expected: &Expected, model: &str, tokens: u32) {
+        let score = match &*self.learnt.read().expect(NOT_POISONED) {
+            Learnt::Means(_) => None,
+            Learnt::Regression { training, regression } => {
+                let known = expected.score.filter(|score| score.training == *training);
+                // Otherwise the cache predicted, or an earlier training.
+                let score = || regression.score(&expected.prompt);
+                known.or_else(|| Some(Score { training: *training, score: score() }))
+            }
+        };
+        match (&mut *self.learnt.write().expect(NOT_POISONED), score) {
+            (Learnt::Means(means), _) => means.record(model, f64::from(tokens.max(1)).ln()),
+            (Learnt::Regression { training, regression }, Some(found))
+                if found.training == *training =>
+            {
+                regression.record_scored(found.score, model, tokens);
+            }
+            // A training ended in between: it has most answers, and one more or less says little.
+            (Learnt::Regression { .. }, _) => {}
+        }
+    }
+
     fn train(&self, finished: &[Finished]) {
         // Requests go first. Where that cannot be had, they share the processor.
         #[cfg(target_os = "linux")]
@@ -315,8 +352,12 @@ impl Lengths {
         match PromptRegression::train(config, encoder, &prompts, &models, &answers) {
             Ok(regression) => {
                 tracing::info!(answers = answers.len(), "trained the predictor of lengths");
-                *self.learnt.write().expect(NOT_POISONED) =
-                    Learnt::Regression(Box::new(regression));
+                let mut learnt = self.learnt.write().expect(NOT_POISONED);
+                let training = match &*learnt {
+                    Learnt::Means(_) => 0,
+                    Learnt::Regression { training, .. } => training + 1,
+                };
+                *learnt = Learnt::Regression { training, regression: Box::new(regression) };
             }
             Err(error) => tracing::info!(%error, "lengths are predicted by a mean per model"),
         }
@@ -357,7 +398,7 @@ mod tests {
         while lengths.is_training.load(Ordering::Acquire) {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
-        assert!(matches!(*lengths.learnt.read().unwrap(), Learnt::Regression(_)));
+        assert!(matches!(*lengths.learnt.read().unwrap(), Learnt::Regression { .. }));
         let later = Instant::now() + std::time::Duration::from_secs(60);
         lengths.window.lock().unwrap().rested = Some(later);
         for number in 0..100 {
@@ -401,7 +442,7 @@ mod tests {
             };
             lengths.record(lengths.expect(&prompt, "m", None), "m", tokens, false);
         }
-        let is_trained = || matches!(&*lengths.learnt.read().unwrap(), Learnt::Regression(_));
+        let is_trained = || matches!(&*lengths.learnt.read().unwrap(), Learnt::Regression { .. });
         for _ in 0..2000 {
             if is_trained() {
                 break;
@@ -409,6 +450,13 @@ mod tests {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         let tokens = |prompt: &str| lengths.expect(prompt, "m", None).tokens;
+        // Expected before the training and recorded after it, or both after it: each is learnt.
+        let before = Expected { score: None, ..lengths.expect("Hello", "m", None) };
+        for expected in [before, lengths.expect("Hello", "m", None)] {
+            let expectation = tokens("Hello");
+            lengths.record(expected, "m", 5000, false);
+            assert!(tokens("Hello") > expectation);
+        }
         assert!(tokens("Write a long story about cats.") > 3.0 * tokens("Which name has she?"));
     }
 

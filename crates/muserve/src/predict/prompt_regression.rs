@@ -119,14 +119,15 @@ impl PromptRegression {
         score.round().clamp(0.0, (LengthClasses::COUNT - 1) as f64) as usize
     }
 
-    fn beyond_mean_prompt(&self, prompt: &str) -> f64 {
+    /// Log length that a prompt adds to that of the mean prompt. Most of the time of a prediction is
+    /// spent here: who predicts and records one request asks once.
+    pub fn score(&self, prompt: &str) -> f64 {
         self.vocabulary.encode(&readable_part(prompt)).dot(&self.length)
     }
-}
 
-impl LengthPredictor for PromptRegression {
-    fn predict(&self, prompt: &str, model: &str) -> LengthPrediction {
-        let expected = self.recalibration.verbosity(model) + self.beyond_mean_prompt(prompt);
+    /// The expected length of a model's answer to a prompt with this score.
+    pub fn predict_scored(&self, score: f64, model: &str) -> LengthPrediction {
+        let expected = self.recalibration.verbosity(model) + score;
         let (low, high) = self.recalibration.error_interval();
         LengthPrediction {
             tokens: expected.exp(),
@@ -134,9 +135,19 @@ impl LengthPredictor for PromptRegression {
         }
     }
 
+    /// Takes note of a finished request whose prompt has this score.
+    pub fn record_scored(&mut self, score: f64, model: &str, tokens: u32) {
+        self.recalibration.record(model, log_length(tokens) - score);
+    }
+}
+
+impl LengthPredictor for PromptRegression {
+    fn predict(&self, prompt: &str, model: &str) -> LengthPrediction {
+        self.predict_scored(self.score(prompt), model)
+    }
+
     fn record(&mut self, prompt: &str, model: &str, tokens: u32) {
-        let beyond = log_length(tokens) - self.beyond_mean_prompt(prompt);
-        self.recalibration.record(model, beyond);
+        self.record_scored(self.score(prompt), model, tokens);
     }
 }
 
