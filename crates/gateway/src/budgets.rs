@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -53,20 +53,41 @@ impl UsedBudgets {
     }
 }
 
+/// Where the budgets of a gateway are kept.
+#[derive(Debug)]
+pub(crate) struct BudgetFile {
+    path: PathBuf,
+    writing: Mutex<()>,
+}
+
+impl BudgetFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, writing: Mutex::new(()) }
+    }
+
+    /// Writes what is used now. The budgets are read after the turn to write has come: a write that was
+    /// begun earlier and ends later brings no old figures back.
+    pub(crate) fn save(&self, gateway: &Gateway) -> anyhow::Result<UsedBudgets> {
+        let _turn = self.writing.lock().expect("no code panics while it holds this lock");
+        let used = gateway.admission.used_budgets();
+        used.write(&self.path)?;
+        Ok(used)
+    }
+}
+
 /// Writes what has changed, for ever.
-pub(crate) async fn keep_saving(gateway: Arc<Gateway>, path: Arc<Path>) {
+pub(crate) async fn keep_saving(gateway: Arc<Gateway>, file: Arc<BudgetFile>) {
     let mut saved = gateway.admission.used_budgets();
     let mut is_failing = false;
     loop {
         tokio::time::sleep(SAVE_EVERY).await;
-        let used = gateway.admission.used_budgets();
-        if used == saved {
+        if gateway.admission.used_budgets() == saved {
             continue;
         }
-        let (path, writes) = (path.clone(), used.clone());
-        let written = tokio::task::spawn_blocking(move || writes.write(&path)).await;
+        let (file, of) = (file.clone(), gateway.clone());
+        let written = tokio::task::spawn_blocking(move || file.save(&of)).await;
         match written.map_err(anyhow::Error::from).and_then(|written| written) {
-            Ok(()) => (saved, is_failing) = (used, false),
+            Ok(used) => (saved, is_failing) = (used, false),
             Err(error) if !std::mem::replace(&mut is_failing, true) => {
                 tracing::error!("budgets would be forgotten by a restart: {error:#}");
             }

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
-use crate::budgets::UsedBudgets;
+use crate::budgets::{BudgetFile, UsedBudgets};
 use crate::gateway::Gateway;
 use crate::settings::{Listen, Settings};
 use crate::spans::export;
@@ -88,9 +88,9 @@ impl Server {
             tokio::spawn(health::keep_checking(gateway.clone())),
             tokio::spawn(serve_admin(admin, gateway.clone(), is_stopping.clone())),
         ];
-        if let Some(path) = &budget_file {
-            let path = path.as_path().into();
-            tasks.push(tokio::spawn(budgets::keep_saving(gateway.clone(), path)));
+        let budget_file = budget_file.map(|path| Arc::new(BudgetFile::new(path)));
+        if let Some(file) = &budget_file {
+            tasks.push(tokio::spawn(budgets::keep_saving(gateway.clone(), file.clone())));
         }
         let (ending, is_ending) = watch::channel(false);
         let exporting = tokio::spawn(export::keep_exporting(gateway.clone(), is_ending));
@@ -110,8 +110,8 @@ impl Server {
         tracing::info!("shutting down; requests have {} s to finish", drain.as_secs_f64());
         let is_drained = tokio::time::timeout(drain, places.acquire_many(all)).await.is_ok();
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
-        if let Some(path) = &budget_file
-            && let Err(error) = gateway.admission.used_budgets().write(path)
+        if let Some(file) = &budget_file
+            && let Err(error) = file.save(&gateway)
         {
             tracing::error!("budgets are forgotten: {error:#}");
         }
