@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use homeostat_core::SeedTree;
+use homeostat_lab::write_atomically;
 use homeostat_placement::{
     CLUSTER_EXAMPLE, Cluster, Expectation, MODELS_EXAMPLE, Measurement, Method, Plan, Planner,
     PlannerConfig, SensitivityDatabase, Workload,
@@ -119,8 +120,7 @@ fn plan(arguments: &PlanArguments) -> anyhow::Result<Ending> {
         false => read_sensitivity(&arguments.sensitivity)?,
     };
     if let Some(path) = &arguments.save_sensitivity {
-        std::fs::write(path, database.to_json())
-            .with_context(|| format!("failed to write {}", path.display()))?;
+        write_atomically(path, database.to_json().as_bytes())?;
     }
     let config = PlannerConfig {
         attainment: arguments.attainment,

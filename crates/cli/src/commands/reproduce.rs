@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
         );
         return Err(refused("data", &data.display().to_string(), expected));
     }
-    let is_muserve = muserve_experiments().any(|(known, _)| known == arguments.experiment);
-    if let Some(encoder) = arguments.encoder.as_ref().filter(|_| !is_muserve) {
+    let is_predictor = arguments.experiment == "muserve/predictor";
+    if let Some(encoder) = arguments.encoder.as_ref().filter(|_| !is_predictor) {
         let expected = "--encoder applies to muserve/predictor only".to_owned();
         return Err(refused("encoder", &encoder.display().to_string(), expected));
     }
