@@ -28,10 +28,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod agent;
+mod episode;
 mod lifecycle;
 mod profile;
 mod stage;
 
+pub use agent::{Agent, Observed};
+pub use episode::{Behaviour, Decided, Episode, EpisodeConfig, Episodes};
 pub use lifecycle::{Cause, Lifecycle, StageChange, Verdict, Waiting};
 pub use profile::{Error, Exploration, Profile, Result};
 pub use stage::{Actor, Stage};

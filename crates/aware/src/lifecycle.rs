@@ -74,6 +74,8 @@ pub enum Cause {
     },
     /// A newer evaluation does not admit the policy that acts.
     PolicyRejected(Verdict),
+    /// The user takes the policy out of service.
+    Withdrawn,
 }
 
 /// Why a stage has not ended.
@@ -130,6 +132,11 @@ impl Lifecycle {
         &self.profile
     }
 
+    /// Episodes since this stage began.
+    pub fn episodes(&self) -> usize {
+        self.episodes
+    }
+
     /// Changes the profile; the stage stays until the next episode is judged by the new one.
     pub fn set_profile(&mut self, profile: Profile) -> Result<()> {
         profile.validate()?;
@@ -146,6 +153,13 @@ impl Lifecycle {
             return None;
         }
         Some(self.change(Stage::Offline, Cause::PolicyRejected(verdict)))
+    }
+
+    /// The user takes the policy out of service: the fallback acts, until a policy is evaluated again.
+    pub fn withdraw(&mut self) -> Option<StageChange> {
+        self.verdict = None;
+        let acts = matches!(self.stage, Stage::Online | Stage::Serving);
+        acts.then(|| self.change(Stage::Offline, Cause::Withdrawn))
     }
 
     /// An episode ended with this mean reward of a decision.
@@ -288,6 +302,7 @@ impl fmt::Display for Cause {
                 write!(f, "recent rewards vary by {deviation:.3}, more than {threshold:.3}")
             }
             Self::PolicyRejected(verdict) => write!(f, "evaluation rejects the policy: {verdict}"),
+            Self::Withdrawn => f.write_str("the policy was taken out of service"),
         }
     }
 }

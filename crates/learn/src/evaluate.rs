@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use homeostat_rl::{EvaluationConfig, OfflineEvaluation, Policy, Recording, evaluate};
+use homeostat_rl::{
+    EvaluationConfig, OfflineEvaluation, Policy, RecordedEvaluation, Recording, evaluate,
+};
 use serde_json::{Value, json};
 
 use crate::output::{Output, print_record};
@@ -68,7 +70,7 @@ impl EvaluationOptions {
         &self,
         policy: &Policy,
         recordings: &[Recording],
-    ) -> anyhow::Result<(bool, Value)> {
+    ) -> anyhow::Result<Judgement> {
         let found = evaluate(policy, recordings, &self.config()?)?;
         let needed = found.behaviour.value - self.margin;
         let is_admitted = found.fitted_q.low >= needed;
@@ -85,8 +87,25 @@ impl EvaluationOptions {
             "trajectories": trajectories,
             "transitions": transitions,
         });
-        Ok((is_admitted, record))
+        let recorded = RecordedEvaluation {
+            policy_low: fitted_q.low,
+            behaviour: behaviour.value,
+            confidence: self.confidence,
+            discount: self.discount,
+            trajectories,
+            transitions,
+        };
+        Ok(Judgement { is_admitted, record, recorded })
     }
+}
+
+/// What an evaluation says of a policy.
+pub(crate) struct Judgement {
+    pub(crate) is_admitted: bool,
+    /// All figures, for people and programs.
+    pub(crate) record: Value,
+    /// The figures that the policy file keeps.
+    pub(crate) recorded: RecordedEvaluation,
 }
 
 pub(crate) fn run(arguments: &EvaluateArguments) -> anyhow::Result<bool> {
@@ -109,7 +128,8 @@ pub(crate) fn run(arguments: &EvaluateArguments) -> anyhow::Result<bool> {
         recorded.features.id,
         recorded.action.id
     );
-    let (is_admitted, record) = arguments.settings.judge(&policy, &recordings.trajectories)?;
+    let Judgement { is_admitted, record, .. } =
+        arguments.settings.judge(&policy, &recordings.trajectories)?;
     print_record(arguments.output, &record);
     Ok(is_admitted)
 }

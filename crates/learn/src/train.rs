@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::checkpoint;
-use crate::evaluate::EvaluationOptions;
+use crate::evaluate::{EvaluationOptions, Judgement};
 use crate::output::{Output, print_record, say};
 use crate::recorded::{SourceOptions, dataset};
 
@@ -105,7 +105,9 @@ pub(crate) fn run(arguments: &LearnArguments) -> anyhow::Result<bool> {
 
     let policy = learner.policy();
     let held_out: Vec<Recording> = held_out.into_iter().cloned().collect();
-    let (is_admitted, evaluation) = arguments.settings.judge(&policy, &held_out)?;
+    let Judgement { is_admitted, record, recorded } =
+        arguments.settings.judge(&policy, &held_out)?;
+    let policy = policy.with_evaluation(Some(recorded));
     let is_written = is_admitted || arguments.write_anyway;
     if is_written {
         checkpoint::write_whole(&arguments.out, &policy.to_bytes())?;
@@ -117,7 +119,7 @@ pub(crate) fn run(arguments: &LearnArguments) -> anyhow::Result<bool> {
             "algorithm": algorithm.name(),
             "steps": learner.steps(),
             "transitions": data.len(),
-            "evaluation": evaluation,
+            "evaluation": record,
         }),
     );
     Ok(is_admitted)

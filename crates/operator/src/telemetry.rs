@@ -11,6 +11,7 @@ use homeostat_autoscaler::api::{
 };
 use homeostat_autoscaler::recommend::Outage;
 use homeostat_autoscaler::update::PodStep;
+use homeostat_aware::StageChange;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -23,6 +24,7 @@ use prometheus_client::registry::Registry;
 
 use self::objects::Objects;
 use crate::cluster::TargetError;
+use crate::learn::SpoolStatus;
 use crate::supervisor::Task;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -33,6 +35,11 @@ struct Kind {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Direction {
     direction: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StageName {
+    stage: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -84,6 +91,10 @@ pub struct Telemetry {
     resizes: Family<Kind, Counter>,
     admissions: Family<Kind, Counter>,
     api_requests: Family<Method, Counter>,
+    stage_changes: Family<StageName, Counter>,
+    recorded_decisions: Counter<u64, AtomicU64>,
+    lost_decisions: Counter<u64, AtomicU64>,
+    spool_bytes: Gauge<i64, AtomicI64>,
     of_objects: Objects,
     conditions: Family<ObjectCondition, Gauge>,
     condition_reasons: Family<ObjectReason, Counter>,
@@ -112,6 +123,10 @@ impl Default for Telemetry {
             resizes: Family::default(),
             admissions: Family::default(),
             api_requests: Family::default(),
+            stage_changes: Family::default(),
+            recorded_decisions: Counter::default(),
+            lost_decisions: Counter::default(),
+            spool_bytes: Gauge::default(),
             of_objects: Objects::default(),
             conditions: Family::default(),
             condition_reasons: Family::default(),
@@ -163,6 +178,14 @@ impl Telemetry {
         registry.register(name, help, self.task_progress.clone());
         let help = "Requests to the API server, by method";
         registry.register("api_requests", help, self.api_requests.clone());
+        let help = "Changes of the stage of learned policies, by the stage that begins";
+        registry.register("stage_changes", help, self.stage_changes.clone());
+        let help = "Decisions that were recorded for learning";
+        registry.register("recorded_decisions", help, self.recorded_decisions.clone());
+        let help = "Decisions that were not or no longer recorded: a full spool, or one that fails";
+        registry.register("lost_decisions", help, self.lost_decisions.clone());
+        let help = "Bytes of recorded decisions that no store has taken yet";
+        registry.register("spool_bytes", help, self.spool_bytes.clone());
         self.of_objects.register(registry);
     }
 
@@ -299,6 +322,23 @@ impl Telemetry {
         let reason =
             ObjectReason { condition: condition.type_.clone(), reason: condition.reason.clone() };
         self.condition_reasons.get_or_create(&reason).inc();
+    }
+
+    /// The life cycle of a learned policy entered another stage.
+    pub fn stage_changed(&self, change: &StageChange) {
+        let stage = StageName { stage: format!("{:?}", change.to) };
+        self.stage_changes.get_or_create(&stage).inc();
+        tracing::info!(from = %change.from, to = %change.to, cause = %change.cause, "stage changed");
+    }
+
+    /// Decisions were recorded, delivered or lost.
+    pub fn spooled(&self, status: &SpoolStatus) {
+        let advance = |counter: &Counter<u64, AtomicU64>, to: u64| {
+            counter.inc_by(to.saturating_sub(counter.get()));
+        };
+        advance(&self.recorded_decisions, status.recorded);
+        advance(&self.lost_decisions, status.lost);
+        self.spool_bytes.set(i64::try_from(status.bytes).unwrap_or(i64::MAX));
     }
 
     /// The recommendation of an object was made, or refused.

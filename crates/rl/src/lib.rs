@@ -99,7 +99,7 @@ pub use offline::{
     Bcq, BcqConfig, Iql, IqlConfig, OfflineAlgorithm, OfflineConfig, OfflineDataset,
     OfflineLearner, Recorded, Td3Bc, Td3BcConfig,
 };
-pub use policy::{Policy, Provenance, RunProvenance, Sampling};
+pub use policy::{Policy, Provenance, RecordedEvaluation, RunProvenance, Sampling};
 pub use ppo::{AdvantageNormalisation, Losses, Ppo, PpoConfig};
 pub use q_learning::{QLearning, QLearningConfig};
 pub use reinforce::{Reinforce, ReinforceConfig};

@@ -23,6 +23,28 @@ pub struct Provenance {
     /// The training run, if it has a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunProvenance>,
+    /// What off-policy evaluation found before it was written, if it was evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<RecordedEvaluation>,
+}
+
+/// What off-policy evaluation found of a policy. It is part of the file: whoever serves the policy can
+/// check that it was evaluated, and no evaluation of another file counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedEvaluation {
+    /// Lower end of the interval of the policy's value, by fitted Q.
+    pub policy_low: f64,
+    /// The value of what was recorded.
+    pub behaviour: f64,
+    /// Part of repeated evaluations whose interval should hold the true value.
+    pub confidence: f64,
+    /// Discount factor of the values.
+    pub discount: f64,
+    /// Trajectories that it was evaluated on, none of which it learnt from.
+    pub trajectories: usize,
+    /// Their transitions.
+    pub transitions: usize,
 }
 
 /// The training run that a policy comes from.
@@ -219,6 +241,12 @@ impl Policy {
     /// The same with the run it comes from, or without one.
     pub fn with_run(mut self, run: Option<RunProvenance>) -> Self {
         self.facts.provenance.run = run;
+        self
+    }
+
+    /// The same with what an evaluation found of it.
+    pub fn with_evaluation(mut self, evaluation: Option<RecordedEvaluation>) -> Self {
+        self.facts.provenance.evaluation = evaluation;
         self
     }
 

@@ -28,6 +28,11 @@ pub struct MultidimPodAutoscalerCheckpointSpec {
     /// The workload; it is not used for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_target_ref: Option<ScaleTargetRef>,
+    /// The life cycle of its learned policy with the decisions of the open episode, in JSON; only with
+    /// the recommender `aware`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 400_000))]
+    pub learning: Option<String>,
     /// The state as named arrays, in JSON.
     #[schemars(length(max = 1_000_000))]
     pub memory: String,

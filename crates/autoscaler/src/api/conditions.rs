@@ -15,12 +15,20 @@ pub enum ConditionType {
     Acting,
     /// The SLO is met.
     SloMet,
+    /// The object learns as its spec asks; only with the recommender `aware`.
+    Learning,
 }
 
 impl ConditionType {
     /// All of them, in the order of the status.
-    pub const ALL: [Self; 5] =
-        [Self::Ready, Self::MetricsFresh, Self::ScalingLimited, Self::Acting, Self::SloMet];
+    pub const ALL: [Self; 6] = [
+        Self::Ready,
+        Self::MetricsFresh,
+        Self::ScalingLimited,
+        Self::Acting,
+        Self::SloMet,
+        Self::Learning,
+    ];
 }
 
 impl fmt::Display for ConditionType {
@@ -54,6 +62,18 @@ pub enum ConditionReason {
     RecommenderUnavailable,
     /// The recommender's answer is not a valid action.
     RecommenderInvalid,
+    /// The policy file is missing, cannot be read or needs other features.
+    PolicyUnusable,
+    /// The evaluation of the policy is missing, or does not admit it.
+    PolicyNotAdmitted,
+    /// A threshold of the life cycle was missed for as long as its patience lasts.
+    ThresholdsNotMet,
+    /// Decisions wait in the spool: the store does not take them.
+    RecordingDelayed,
+    /// Decisions were lost: the spool is full or cannot be written.
+    DecisionsLost,
+    /// The operator does not record decisions.
+    NotRecorded,
     /// A metric is missing.
     MetricsMissing,
     /// A metric is too old.
@@ -115,6 +135,8 @@ impl fmt::Display for ConditionReason {
 
 /// Reasons of events that are not about a condition.
 pub mod event_reason {
+    /// The life cycle of a learned policy entered another stage.
+    pub const STAGE_CHANGED: &str = "StageChanged";
     /// The webhook's certificate was renewed.
     pub const CERTIFICATE_RENEWED: &str = "CertificateRenewed";
     /// The history of an object cannot be read, and is discarded.

@@ -9,6 +9,7 @@ mod amounts;
 mod change_limits;
 mod checkpoint;
 mod conditions;
+mod learning_spec;
 mod plan;
 mod spec;
 mod status;
@@ -17,9 +18,10 @@ pub use amounts::{cores, cpu_quantity, duration, memory_bytes, memory_quantity};
 pub use change_limits::{ChangeLimits, CoolDownLimits, RateLimit};
 pub use checkpoint::{MultidimPodAutoscalerCheckpoint, MultidimPodAutoscalerCheckpointSpec};
 pub use conditions::{ConditionReason, ConditionType, event_reason};
+pub use learning_spec::{LearningMode, LearningSpec};
 pub use plan::{
-    ChangePlan, ContainerPlan, Disruption, Goal, InFlightQuery, LoadPlan, Plan, PlanError,
-    Recommender, Window,
+    ChangePlan, ContainerPlan, Disruption, Goal, InFlightQuery, LearningPlan, LoadPlan, Plan,
+    PlanError, Recommender, Window,
 };
 pub use spec::*;
 pub use status::*;

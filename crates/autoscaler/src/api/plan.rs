@@ -23,6 +23,7 @@ use self::goals::{read_goal, read_load, read_metrics};
 use self::recommender::read_recommender;
 use self::renamed_field::RenamedField;
 use super::amounts::duration;
+use super::learning_spec::LearningMode;
 use super::spec::{
     AutoRollbackPolicy, Behavior, LearnerActions, Mode, MultidimPodAutoscalerSpec, PolicyFileRef,
     ScaleTargetRef, UpdateMode,
@@ -169,9 +170,42 @@ pub enum Recommender {
     Policy(PolicyFileRef),
     /// A learner over gRPC: its actions, and the time limit of its answers.
     External(LearnerActions, SimDuration),
+    /// Kubernetes' two autoscalers act and teach a policy, which acts once it is proven.
+    Aware(Box<LearningPlan>),
+}
+
+/// How an object learns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearningPlan {
+    /// The policy file; none if decisions are only recorded, or policies come from the learner.
+    pub policy_file: Option<PolicyFileRef>,
+    /// Whether the policy acts once it is proven.
+    pub mode: LearningMode,
+    /// Length of an episode.
+    pub episode_length: SimDuration,
+    /// The latest episodes of a stage that count.
+    pub episodes: usize,
+    /// Mean reward that ends the offline stage.
+    pub online_reward: f64,
+    /// Mean reward below which a policy gives way.
+    pub serving_reward: f64,
+    /// Standard deviation of rewards above which a policy gives way.
+    pub serving_deviation: f64,
+    /// How far the lower bound of a policy's value may lie below the value of `hpa+vpa`.
+    pub activation_margin: f64,
+    /// Episodes after which thresholds that were never met are reported.
+    pub patience: usize,
 }
 
 impl Recommender {
+    /// How the object learns, if it does.
+    pub fn learning(&self) -> Option<&LearningPlan> {
+        match self {
+            Self::Aware(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -179,6 +213,7 @@ impl Recommender {
             Self::HpaVpa => "hpa+vpa",
             Self::Policy(_) => "policy",
             Self::External(..) => "external",
+            Self::Aware(_) => "aware",
         }
     }
 }
@@ -371,6 +406,35 @@ mod tests {
             },
             "spec.recommenders[0].policyFile",
             "remove it",
+        );
+        check(
+            |spec| spec["recommenders"] = json!([{"name": "joint", "aware": {}}]),
+            "spec.recommenders[0].aware",
+            "only for the recommender \"aware\"",
+        );
+        check(
+            |spec| {
+                spec["recommenders"] =
+                    json!([{"name": "aware", "aware": {"episodes": 9, "patience": 3}}]);
+            },
+            "spec.recommenders[0].aware.patience",
+            "3 is below the 9 episodes",
+        );
+        check(
+            |spec| {
+                spec["recommenders"] =
+                    json!([{"name": "aware", "aware": {"servingReward": "1.5"}}]);
+            },
+            "spec.recommenders[0].aware.servingReward",
+            "1.5 can never be reached: a reward is at most 1",
+        );
+        check(
+            |spec| {
+                spec["recommenders"] =
+                    json!([{"name": "aware", "aware": {"episodeLength": "5ms"}}]);
+            },
+            "spec.recommenders[0].aware.episodeLength",
+            "5ms is not between 1s and 4h",
         );
         check(
             |spec| spec["load"] = json!({"meanLatencyQuery": "q"}),

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change_limits::ChangeLimits;
+use super::learning_spec::LearningSpec;
 use super::status::MultidimPodAutoscalerStatus;
 
 /// Scales a workload in both dimensions at once: the number of its pods and their size.
@@ -27,6 +28,7 @@ use super::status::MultidimPodAutoscalerStatus;
     printcolumn(name = "Replicas", type_ = "string", json_path = ".status.summary.replicas"),
     printcolumn(name = "CPU", type_ = "string", json_path = ".status.summary.cpu"),
     printcolumn(name = "Memory", type_ = "string", json_path = ".status.summary.memory"),
+    printcolumn(name = "Stage", type_ = "string", json_path = ".status.learning.stage"),
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -592,19 +594,24 @@ pub struct ResourceAmounts {
     pub memory: Option<Quantity>,
 }
 
-/// A recommender. `policyFile` is only for `policy`, and `external` only for `external`.
+/// A recommender. `policyFile` is only for `policy` and `aware`, `external` only for `external`, and
+/// `aware` only for `aware`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecommenderRef {
     /// `joint` (the default), `hpa+vpa` (both of Kubernetes' autoscalers), `policy` (a policy file of
-    /// this project) or `external` (your own learner, over gRPC).
+    /// this project), `external` (your own learner, over gRPC) or `aware` (`hpa+vpa` acts and teaches a
+    /// policy, which acts once it is proven).
     pub name: RecommenderName,
-    /// The policy file of the recommender `policy`.
+    /// The policy file of the recommender `policy`, or `aware`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_file: Option<PolicyFileRef>,
     /// Settings of the recommender `external`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalRef>,
+    /// Settings of the recommender `aware`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aware: Option<LearningSpec>,
 }
 
 /// Recommenders by name.
@@ -623,6 +630,9 @@ pub enum RecommenderName {
     /// Your own learner, over gRPC.
     #[serde(rename = "external")]
     External,
+    /// Kubernetes' two autoscalers act and teach a policy, which acts once it is proven.
+    #[serde(rename = "aware")]
+    Aware,
 }
 
 /// A policy file in a ConfigMap of the same namespace.

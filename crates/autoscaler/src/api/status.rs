@@ -39,6 +39,9 @@ pub struct MultidimPodAutoscalerStatus {
     /// What HPA and VPA would do, each by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternatives: Option<Alternatives>,
+    /// The life cycle of its learned policy, with the recommender `aware`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningStatus>,
     /// The measured metrics.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub current_metrics: Vec<MeasuredMetric>,
@@ -102,8 +105,51 @@ pub struct Alternatives {
     pub hpa_replicas: Option<u32>,
     /// The size of a pod of VPA.
     pub vpa_target: ResourceAmounts,
+    /// What the learned policy would do that does not act, before guards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PodAllocation>,
     /// The reasons.
     pub reasons: Vec<String>,
+}
+
+/// The life cycle of a learned policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LearningStatus {
+    /// The stage: `Initialised`, `Offline` or `Serving`.
+    pub stage: String,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Why the stage before ended.
+    pub reason: String,
+    /// What this stage waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// Who decides: `hpa+vpa` or `policy`.
+    pub actor: String,
+    /// Mean and standard deviation of the rewards of the latest episodes of this stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent_reward: Option<String>,
+    /// The latest evaluation of a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<EvaluationStatus>,
+}
+
+/// What off-policy evaluation found of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvaluationStatus {
+    /// The policy file and its version.
+    pub policy: String,
+    /// Lower bound of its value.
+    pub lower_bound: String,
+    /// The value of `hpa+vpa`.
+    pub fallback: String,
+    /// How far the lower bound may be below that.
+    pub margin: String,
+    /// Whether the policy may serve.
+    pub is_admitted: bool,
 }
 
 /// A measured metric.

@@ -23,11 +23,12 @@ pub enum Follow {
     Vertical,
 }
 
-/// The recommender of a replay. The past advice of a learner is not known, so `joint` recommends
-/// instead, as it does while a learner is unavailable.
+/// The recommender of a replay. The past advice of a learner is not known, so the recommender that
+/// stands in while a learner is unavailable recommends instead.
 pub fn played_recommender(plan: &Plan) -> &'static str {
     match plan.recommender {
         Recommender::Policy(_) | Recommender::External(..) => Recommender::Joint.name(),
+        Recommender::Aware(_) => Recommender::HpaVpa.name(),
         Recommender::Joint | Recommender::HpaVpa => plan.recommender.name(),
     }
 }

@@ -19,6 +19,8 @@ pub enum Advice {
     Act(Action),
     /// A policy file, which computes its actions from observations.
     Serve(ServedPolicy),
+    /// A policy file that decides beside the recommender and does not act.
+    Shadow(ServedPolicy),
     /// No learner has opened a session.
     NoLearner,
     /// It did not answer in time.
@@ -42,7 +44,7 @@ impl Advice {
     /// Why another recommender stands in; none if there is an action or a policy.
     pub fn absence(&self) -> Option<ConditionReason> {
         match self {
-            Self::Act(_) | Self::Serve(_) => None,
+            Self::Act(_) | Self::Serve(_) | Self::Shadow(_) => None,
             Self::Invalid { .. } => Some(ConditionReason::RecommenderInvalid),
             Self::NoLearner | Self::Silent { .. } | Self::Unavailable { .. } => {
                 Some(ConditionReason::RecommenderUnavailable)
@@ -55,7 +57,7 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Act(action) => write!(f, "action {action}"),
-            Self::Serve(policy) => write!(f, "policy of {}", policy.version),
+            Self::Serve(policy) | Self::Shadow(policy) => write!(f, "policy of {}", policy.version),
             Self::NoLearner => f.write_str("no learner has opened a session"),
             Self::Silent { waited: Some(waited) } => {
                 write!(f, "the learner did not act within {waited}")

@@ -10,6 +10,8 @@ pub struct Transition {
     pub state: [f32; Features::COUNT],
     /// The reward of the window.
     pub reward: f64,
+    /// Whether every metric it is made of is fresh and valid.
+    pub is_measured: bool,
     /// The bounds of actions.
     pub bounds: AllocationBounds,
 }

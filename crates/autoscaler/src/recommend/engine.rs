@@ -11,8 +11,9 @@ use homeostat_core::{
 };
 use homeostat_decide::{
     Allocation, AllocationBounds, Decision, Features, GuardReason, Guards, GuardsConfig, Hpa,
-    HpaConfig, HpaVpaConfig, MemberState, MetricsTrust, Observation, Policy, Reason, ReplicaSample,
-    ScalingBehavior, SloStatus, StepLimit, StepSize, TeamMember, TeamState, Vpa, decide,
+    HpaConfig, HpaVpaConfig, MemberState, MetricsTrust, Observation, Policy, Proposal, Reason,
+    ReplicaSample, ScalingBehavior, SloStatus, StepLimit, StepSize, TeamMember, TeamState, Vpa,
+    decide,
 };
 use homeostat_rl::{LearnedPolicy, Sampling};
 
@@ -55,7 +56,9 @@ pub struct Outcome {
     pub hpa_replicas: Option<u32>,
     /// The size of a pod that VPA alone would recommend.
     pub vpa_size: Option<(Millicores, Bytes)>,
-    /// The reasons of HPA and VPA.
+    /// What the policy in shadow mode would do, before guards.
+    pub shadow: Option<Allocation>,
+    /// The reasons of HPA, VPA and the policy in shadow mode.
     pub alternative_reasons: Vec<String>,
     /// Whether a guard changed the proposal.
     pub is_limited: bool,
@@ -127,7 +130,7 @@ impl Engine {
             ..HpaConfig::default()
         };
         let policy: Box<dyn Policy> = match &plan.recommender {
-            Recommender::HpaVpa => {
+            Recommender::HpaVpa | Recommender::Aware(_) => {
                 Box::new(HpaVpaConfig { hpa: hpa.clone(), vpa: vpa_config() }.build()?)
             }
             Recommender::Joint | Recommender::Policy(_) | Recommender::External(..) => {
@@ -192,7 +195,10 @@ impl Engine {
         let features = self.features.get_or_insert_with(|| Features::new(bounds));
         features.set_bounds(bounds);
         let state = features.observe(&obs);
-        Some(Transition { state, reward: self.last_action.reward(&state, &obs, &bounds), bounds })
+        let reward = self.last_action.reward(&state, &obs, &bounds);
+        let Problems { usage, other } = &judged.problems;
+        let is_measured = usage.is_empty() && other.is_empty();
+        Some(Transition { state, reward, is_measured, bounds })
     }
 
     /// The recommendation for the workload; none while it has no pods. The advice of a learner
@@ -219,7 +225,7 @@ impl Engine {
             Some(false) => SloStatus::Violated,
             None => SloStatus::Unknown,
         });
-        let (hpa_replicas, vpa_size, alternative_reasons) = self.alternatives(&obs);
+        let (hpa_replicas, vpa_size, mut alternative_reasons) = self.alternatives(&obs);
         self.learn_containers(inputs, &judged);
 
         obs.oom_kills = obs.oom_kills.saturating_add(self.unseen_oom_kills);
@@ -231,12 +237,25 @@ impl Engine {
             Some(format!("{}: {missing}", served.version))
         });
         let unserved = refused.map(|why| Advice::Unavailable { why });
-        let advice = unserved.as_ref().or(advice);
+        let advice = match (advice, &unserved) {
+            // A policy that does not act is not missed.
+            (Some(Advice::Shadow(_)), Some(why)) => {
+                alternative_reasons.push(format!("policy: {why}"));
+                None
+            }
+            (advice, unserved) => unserved.as_ref().or(advice),
+        };
         self.member.set_bounds(*self.guards.bounds());
         let member = self.member.observe(&obs);
         let learned = self.learned.as_mut().map(|served| &mut served.policy);
-        let mut advised = Advised { inner: self.policy.as_mut(), learned, advice };
+        let inner = self.policy.as_mut();
+        let mut advised = Advised { inner, learned, advice, shadow: None };
         let decision = decide(&mut advised, &mut self.guards, &obs);
+        let shadow = advised.shadow.as_ref().and_then(|proposal| {
+            let reasons = proposal.reasons.iter().map(|reason| format!("policy: {reason}"));
+            alternative_reasons.extend(reasons);
+            allocation_of(proposal)
+        });
         let trust = self.guards.metrics_trust();
         let is_asked = matches!(trust, MetricsTrust::Full | MetricsTrust::UtilizationOnly);
         self.unseen_oom_kills = if is_asked { 0 } else { obs.oom_kills };
@@ -295,6 +314,7 @@ impl Engine {
             is_slo_met,
             hpa_replicas,
             vpa_size,
+            shadow,
             alternative_reasons,
             is_rolled_back,
             absence,
@@ -404,7 +424,7 @@ impl Engine {
 
     /// Loads the policy file of the advice, if it is a new one. Returns why it cannot be served.
     fn serve(&mut self, advice: Option<&Advice>) -> Option<String> {
-        let Some(Advice::Serve(served)) = advice else {
+        let Some(Advice::Serve(served) | Advice::Shadow(served)) = advice else {
             self.learned = None;
             return None;
         };
@@ -490,6 +510,18 @@ impl Engine {
         };
         sizes.iter().map(share).collect()
     }
+}
+
+/// A proposal as an allocation; none if it is not a number of everything.
+fn allocation_of(proposal: &Proposal) -> Option<Allocation> {
+    let Proposal { replicas, cpu_cores, memory_bytes, .. } = proposal;
+    let is_amount = |amount: &f64| amount.is_finite() && *amount >= 0.0;
+    if !is_amount(replicas) || !is_amount(memory_bytes) {
+        return None;
+    }
+    let (cpu, memory) =
+        (Millicores::from_cores(*cpu_cores).ok()?, Bytes::new(*memory_bytes as u64));
+    Some(Allocation { replicas: replicas.round() as u32, cpu, memory })
 }
 
 /// The largest requests of each container over all pods.

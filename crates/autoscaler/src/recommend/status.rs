@@ -76,6 +76,7 @@ impl StatusBuilder<'_> {
         let status = MultidimPodAutoscalerStatus {
             observed_generation: self.generation,
             decisions: self.previous.decisions.clone(),
+            learning: self.previous.learning.clone(),
             conditions: vec![
                 self.condition(ConditionType::Ready, Some(false), refused.reason, &refused.message),
                 self.acting(),
@@ -333,6 +334,7 @@ fn alternatives(outcome: &Outcome) -> Alternatives {
     Alternatives {
         hpa_replicas: outcome.hpa_replicas,
         vpa_target: outcome.vpa_size.map(amounts).unwrap_or_default(),
+        policy: outcome.shadow.as_ref().map(pod_allocation),
         reasons: outcome.alternative_reasons.clone(),
     }
 }

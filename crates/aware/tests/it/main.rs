@@ -1,5 +1,7 @@
 //! The life cycle of an agent, as a specification.
 
+mod episodes;
+
 use homeostat_aware::{
     Actor, Cause, Error, Exploration, Lifecycle, Profile, Stage, StageChange, Verdict, Waiting,
 };

@@ -93,6 +93,16 @@ fn describe(policy: &Policy) -> String {
     if let Some(RunProvenance { seed, steps, hash, .. }) = &policy.provenance().run {
         text.push_str(&format!("run          seed {seed}, {steps} steps, sha256 {hash}\n"));
     }
+    if let Some(found) = &policy.provenance().evaluation {
+        text.push_str(&format!(
+            "evaluation   its value is at least {:.3} ({} %), that of the recorded policy {:.3}, by {} \
+             trajectories\n",
+            found.policy_low,
+            found.confidence * 100.0,
+            found.behaviour,
+            found.trajectories
+        ));
+    }
     text.push_str(&features_text(features));
     text.push_str(&action_text(action));
     if !bounds.is_empty() {

@@ -12,7 +12,7 @@ use homeostat_core::{
     ActionField, ActionSchema, ControlSchema, FeatureField, FeatureSchema, Stream,
 };
 use homeostat_trajectories::{TrajectoryStore, import_records};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 struct Place(TempDir);
@@ -115,6 +115,12 @@ fn a_better_policy_is_learnt_admitted_and_written_and_evaluates_the_same() {
         ));
         assert_eq!(code, Some(0), "{algorithm}: {found}");
         assert_eq!(found["policy"], format!("{algorithm}.policy"));
+        // The file says what the evaluation found, so that who serves it can check that.
+        let file = fs::read(place.path(&format!("{algorithm}.policy"))).unwrap();
+        let policy = homeostat_rl::Policy::from_bytes(&file).unwrap();
+        let kept = policy.provenance().evaluation.as_ref().expect("it was evaluated");
+        assert_eq!(json!(kept.policy_low), found["evaluation"]["fitted_q"]["low"]);
+        assert_eq!(json!(kept.behaviour), found["evaluation"]["behaviour"]["value"]);
         let evaluation = &found["evaluation"];
         assert_eq!(evaluation["admitted"], true);
         // The clone of the behaviour has -1.6 in expectation, the behaviour itself -2.2.

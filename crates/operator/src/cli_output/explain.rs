@@ -1,8 +1,8 @@
 //! `explain` and `history` as text.
 
 use homeostat_autoscaler::api::{
-    Alternatives, DecisionRecord, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
-    PodAllocation, ResourceAmounts,
+    Alternatives, DecisionRecord, LearningStatus, MultidimPodAutoscaler,
+    MultidimPodAutoscalerStatus, PodAllocation, ResourceAmounts,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
@@ -26,6 +26,7 @@ pub fn explain(object: &MultidimPodAutoscaler, now: Timestamp) -> String {
     );
     text.push_str(&recommendation(object, &status));
     text.push_str(&reasons(&status, now));
+    text.push_str(&learning(status.learning.as_ref(), now));
     text.push_str(&alternatives(status.alternatives.as_ref()));
     text.push_str(&measured(&status, now));
     text.push_str(&conditions(&status, now));
@@ -120,8 +121,43 @@ fn alternatives(alternatives: Option<&Alternatives>) -> String {
         "\nKubernetes' own autoscalers, each alone:\n  HPA: {pods}\n  VPA: {} per pod\n",
         both(&alternatives.vpa_target)
     );
+    if let Some(policy) = &alternatives.policy {
+        let policy = allocation(policy);
+        text.push_str(&format!(
+            "The learned policy, which does not act: {policy} (before guards)\n"
+        ));
+    }
     for reason in &alternatives.reasons {
         text.push_str(&format!("  - {}\n", plain(reason)));
+    }
+    text
+}
+
+fn learning(learning: Option<&LearningStatus>, now: Timestamp) -> String {
+    let Some(learning) = learning else { return String::new() };
+    let since = learning.since.as_ref();
+    let since = since.map(|since| format!(" for {}", age(since.0, now))).unwrap_or_default();
+    let mut text = format!(
+        "\nLearning: stage {}{since}, {} acts\n  because {}\n",
+        plain(&learning.stage),
+        plain(&learning.actor),
+        plain(&learning.reason)
+    );
+    if let Some(waiting) = &learning.waiting_for {
+        text.push_str(&format!("  it waits: {}\n", plain(waiting)));
+    }
+    if let Some(reward) = &learning.recent_reward {
+        text.push_str(&format!("  recent episodes of this stage: reward {}\n", plain(reward)));
+    }
+    if let Some(found) = &learning.evaluation {
+        let verdict = if found.is_admitted { "may serve" } else { "may not serve" };
+        text.push_str(&format!(
+            "  {} {verdict}: its value is at least {}, that of hpa+vpa is {}, the margin is {}\n",
+            plain(&found.policy),
+            plain(&found.lower_bound),
+            plain(&found.fallback),
+            plain(&found.margin)
+        ));
     }
     text
 }

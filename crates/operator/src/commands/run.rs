@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use homeostat_autoscaler::api::memory_bytes;
 use homeostat_autoscaler::measure::TrustConfig;
 use homeostat_core::SimDuration;
 use homeostat_operator::controllers::Options;
-use homeostat_operator::learn::LearnerPort;
+use homeostat_operator::learn::{LearnerPort, Spool};
 use homeostat_operator::lease::{LeaseConfig, lease_name};
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
 use homeostat_operator::supervisor::Fault;
 use homeostat_operator::webhook::CertManagerConfig;
 use homeostat_wire::Token;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -100,6 +102,13 @@ pub(crate) struct RunArguments {
     /// File with the token that learners must present.
     #[arg(long, value_name = "FILE", requires = "listen_learners")]
     learner_token_file: Option<std::path::PathBuf>,
+    /// Directory in which the decisions about objects with the recommender `aware` are recorded, a file
+    /// for each episode. `homeostat trajectories import` and `homeostat learn` read them.
+    #[arg(long, value_name = "DIR")]
+    decisions_dir: Option<std::path::PathBuf>,
+    /// Size of that directory, such as 64Mi; beyond it the oldest decisions are deleted.
+    #[arg(long, value_name = "BYTES", default_value = "64Mi", value_parser = bytes, requires = "decisions_dir")]
+    decisions_limit: u64,
     /// Log level: error, warn, info, debug or trace, or a filter such as
     /// info,homeostat_operator=debug. PUT /loglevel changes it at run time.
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
@@ -134,6 +143,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
             hold: arguments.fall_back_after,
             ..TrustConfig::default()
         },
+        spool: spool(arguments)?,
         ..Options::default()
     };
     let identity = arguments.identity.clone().unwrap_or_else(own_name);
@@ -159,6 +169,18 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     };
     run_operator(client, config, stopped()?).await?;
     Ok(())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = memory_bytes(&Quantity(text.to_owned())).map_err(|error| error.to_string())?;
+    Ok(bytes.bytes())
+}
+
+fn spool(arguments: &RunArguments) -> anyhow::Result<Option<Arc<Spool>>> {
+    let Some(directory) = &arguments.decisions_dir else { return Ok(None) };
+    let spool = Spool::open(directory, arguments.decisions_limit);
+    let named = || format!("--decisions-dir: cannot use {}", directory.display());
+    Ok(Some(Arc::new(spool.with_context(named)?)))
 }
 
 fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {

@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::countdown::without_times;
 use super::watch::Guarded;
 use crate::cluster::{Capabilities, PodCache, Targets};
-use crate::learn::Learners;
+use crate::learn::{Learners, Spool};
 use crate::lease::Leadership;
 use crate::measure::Prometheus;
 use crate::telemetry::Telemetry;
@@ -105,6 +105,8 @@ pub struct Options {
     pub only_namespace: Option<String>,
     /// Whether learners can connect.
     pub has_learners: bool,
+    /// Where decisions are recorded; not at all if there is none.
+    pub spool: Option<Arc<Spool>>,
 }
 
 impl Default for Options {
@@ -118,6 +120,7 @@ impl Default for Options {
             concurrency: 16,
             only_namespace: None,
             has_learners: false,
+            spool: None,
         }
     }
 }

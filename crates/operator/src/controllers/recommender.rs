@@ -1,6 +1,7 @@
 //! The recommender: reconciles every object at an interval, and single ones when they change.
 
 mod checkpoints;
+mod learning;
 mod publish;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use futures::{StreamExt, stream};
 use homeostat_autoscaler::api::{
     ConditionReason, LearnerActions, Mode, MultidimPodAutoscaler, MultidimPodAutoscalerStatus,
-    Plan, Recommender as PlanRecommender, event_reason,
+    Plan, PolicyFileRef, Recommender as PlanRecommender, event_reason,
 };
 use homeostat_autoscaler::guard::{PAUSE_ANNOTATION, Pause, read_pause};
 use homeostat_autoscaler::learn::{Advice, Transition};
@@ -26,13 +27,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
-use self::checkpoints::{checkpoint_of, earlier, fits};
+use self::checkpoints::{Restored, checkpoint_of, earlier, fits};
+use self::learning::applied;
 use self::publish::have_same_conditions;
 use super::context::{ApiPermit, Context, Key, Slots, key_of, now};
 use super::measurements::{Answers, Measurements, Usage, ask_all};
 use super::resolved_target::{OtherAutoscalers, ResolvedTarget, list_all, resolve_target};
 use super::watch::all_of;
-use crate::learn::PolicyFile;
+use crate::learn::{LearningAgent, PolicyFile};
 use crate::supervisor::Heartbeat;
 
 /// Field manager of the recommender's part of a status.
@@ -84,6 +86,7 @@ struct Slot {
     version: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
     policy_file: Option<PolicyFile>,
+    learning: Option<LearningAgent>,
     oom_kills: OomKills,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
     checkpointed_at: Option<SimTime>,
@@ -227,7 +230,9 @@ impl Recommender {
         let write = async |(key, slot): (Key, Arc<tokio::sync::Mutex<Slot>>)| {
             let Some(object) = self.ctx.object(&key) else { return };
             let slot = slot.lock().await;
-            let checkpoint = slot.engine.as_ref().map(|engine| checkpoint_of(engine, now()));
+            let learning = slot.learning.as_ref();
+            let checkpoint =
+                slot.engine.as_ref().map(|engine| checkpoint_of(engine, learning, now()));
             drop(slot);
             if let (Ok(object), Some(checkpoint)) = (&object.0, checkpoint) {
                 self.checkpoint(object, checkpoint).await;
@@ -335,7 +340,8 @@ impl Recommender {
                 };
                 let status = match recommended {
                     Ok(Recommended { plan, target, inputs, outcome }) => {
-                        builder.recommended(&plan, &target.scaled, &inputs, &outcome)
+                        let status = builder.recommended(&plan, &target.scaled, &inputs, &outcome);
+                        self.with_learning(status, slot.learning.as_ref(), &builder)
                     }
                     Err(refused) => builder.refused(&refused),
                 };
@@ -392,15 +398,26 @@ impl Recommender {
         let pause = self.pause(object).await;
         let engine = slot.engine.as_mut().expect("it was prepared");
         engine.set_limits(resource_limits);
+        let mut learned_from = None;
         let advice = match &plan.recommender {
             PlanRecommender::Joint | PlanRecommender::HpaVpa => None,
             PlanRecommender::Policy(at) => {
-                if slot.policy_file.as_ref().is_none_or(|file| file.at() != at) {
-                    slot.policy_file = Some(PolicyFile::new(at.clone()));
-                }
-                let file = slot.policy_file.as_mut().expect("it was made above");
+                let file = policy_file(&mut slot.policy_file, at);
                 file.refresh(&self.ctx.client, &namespace, now).await;
                 Some(file.advice())
+            }
+            PlanRecommender::Aware(learning) => {
+                let found = match &learning.policy_file {
+                    Some(at) => {
+                        let file = policy_file(&mut slot.policy_file, at);
+                        file.refresh(&self.ctx.client, &namespace, now).await;
+                        Some(file.found())
+                    }
+                    None => None,
+                };
+                learned_from = engine.show(&inputs);
+                let agent = slot.learning.as_mut().expect("it was prepared");
+                agent.observe(now, learned_from.as_ref(), applied(&plan, pause), found)
             }
             // Only an external learner needs the transition.
             PlanRecommender::External(actions, timeout) => match engine.show(&inputs) {
@@ -416,6 +433,10 @@ impl Recommender {
             let message = format!("{:?} has no pods to learn from yet", plan.target.name);
             Refused::new(ConditionReason::NoPods, message)
         })?;
+        if let (Some(agent), Some(transition)) = (&mut slot.learning, &learned_from) {
+            agent.decided(now, transition, &outcome);
+        }
+        let news = self.publish_news(object, slot.learning.as_mut()).await;
         if let Some(state) = outcome.member {
             let mut teams = self.teams.lock().expect(NOT_POISONED);
             teams.report(key, plan.team.clone(), now, state);
@@ -424,9 +445,10 @@ impl Recommender {
         // There is nothing to lose at the first reconcile. Each object has its own offset in the
         // interval, or thousands of checkpoints would be written at once.
         let last = slot.checkpointed_at.get_or_insert_with(|| earlier(now, interval, object));
-        if now.saturating_since(*last).seconds() >= interval.as_secs_f64() {
+        // What was recorded is not recorded again after a restart.
+        if news || now.saturating_since(*last).seconds() >= interval.as_secs_f64() {
             *last = now;
-            self.checkpoint(object, checkpoint_of(engine, now)).await;
+            self.checkpoint(object, checkpoint_of(engine, slot.learning.as_ref(), now)).await;
         }
         Ok(Recommended { plan, target, inputs, outcome })
     }
@@ -448,15 +470,18 @@ impl Recommender {
             .map_err(|error| unavailable(error.to_string()))?;
         let before = slot.engine.take();
         let is_same = slot.version.as_ref().is_some_and(|(uid, _)| *uid == object.uid());
-        let memory = match before.filter(|_| is_same) {
+        let learning = slot.learning.take();
+        let restored = match before.filter(|_| is_same) {
             Some(before) => fits(plan, before.plan().recommender.name(), &before.plan().target)
                 .then(|| {
                     let mut memory = Snapshot::default();
                     before.save("engine", &mut memory);
-                    memory
+                    Restored { memory, learning: learning.map(|agent| agent.saved()) }
                 }),
             None => self.read_checkpoint(object, plan).await?,
         };
+        let (memory, learning) =
+            restored.map_or((None, None), |found| (Some(found.memory), found.learning));
         if let Some(memory) = memory
             && let Err(error) = engine.load("engine", &memory)
         {
@@ -465,6 +490,7 @@ impl Recommender {
             engine = Engine::new(plan.clone(), self.ctx.options.trust)
                 .map_err(|error| unavailable(error.to_string()))?;
         }
+        slot.learning = self.learning_agent(object, plan, learning.as_deref()).await?;
         slot.engine = Some(engine);
         slot.version = version;
         Ok(())
@@ -495,6 +521,14 @@ impl Recommender {
             }
         }
     }
+}
+
+/// The policy file at a place; another place is another file.
+fn policy_file<'a>(slot: &'a mut Option<PolicyFile>, at: &PolicyFileRef) -> &'a mut PolicyFile {
+    if slot.as_ref().is_none_or(|file| file.at() != at) {
+        *slot = Some(PolicyFile::new(at.clone()));
+    }
+    slot.as_mut().expect("it was made above")
 }
 
 /// All LimitRanges, or why they cannot be listed.

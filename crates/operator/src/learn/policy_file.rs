@@ -103,6 +103,11 @@ impl PolicyFile {
         self.found = Err(PolicyFileError::Missing { place: place(&self.at), why });
     }
 
+    /// What was found.
+    pub fn found(&self) -> &Result<ServedPolicy, PolicyFileError> {
+        &self.found
+    }
+
     /// The policy, or why it cannot be used.
     pub fn advice(&self) -> Advice {
         match &self.found {

@@ -276,6 +276,7 @@ mod tests {
         Transition {
             state: [0.5; Features::COUNT],
             reward,
+            is_measured: true,
             bounds: AllocationBounds {
                 replicas: Bounds::try_new(1, 4).unwrap(),
                 cpu: Bounds::try_new(Millicores::new(100), Millicores::new(1000)).unwrap(),

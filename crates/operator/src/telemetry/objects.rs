@@ -8,6 +8,7 @@ use homeostat_autoscaler::api::{
     ConditionType, MultidimPodAutoscaler, MultidimPodAutoscalerStatus, PodAllocation, cores,
     memory_bytes,
 };
+use homeostat_aware::Stage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -35,9 +36,16 @@ struct ObjectKind {
     kind: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ObjectStage {
+    namespace: String,
+    name: String,
+    stage: String,
+}
+
 /// Kinds of allocations: the current one, the recommender's proposal, the proposal after the
-/// guards, and what Kubernetes' own autoscalers would do.
-const KINDS: [&str; 5] = ["current", "proposed", "desired", "hpa", "vpa"];
+/// guards, what Kubernetes' own autoscalers would do, and what a policy in shadow mode would.
+const KINDS: [&str; 6] = ["current", "proposed", "desired", "hpa", "vpa", "policy"];
 
 type Gauges = Family<ObjectKind, Gauge<f64, AtomicU64>>;
 
@@ -51,12 +59,13 @@ pub(super) struct Objects {
     cpu: Gauges,
     memory: Gauges,
     decisions: Family<Kind, Counter>,
+    stages: Family<ObjectStage, Gauge>,
 }
 
 impl Objects {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("object_info", "Objects with mode and target", self.info.clone());
-        let help = "Replicas of an object's workload: current, proposed, desired, of HPA";
+        let help = "Replicas of an object's workload: current, proposed, desired, of HPA, of a policy in shadow";
         registry.register("object_replicas", help, self.replicas.clone());
         let help = "CPU request of a pod in cores: current, proposed, desired, of VPA";
         registry.register("object_cpu_cores", help, self.cpu.clone());
@@ -64,6 +73,8 @@ impl Objects {
         registry.register("object_memory_bytes", help, self.memory.clone());
         let help = "Decisions: changed, limited by a guard, or unchanged";
         registry.register("decisions", help, self.decisions.clone());
+        let help = "Stage of an object's learned policy: 1 for the one it is in, 0 for the others";
+        registry.register("object_stage", help, self.stages.clone());
     }
 
     /// The recommendation of an object was made, or refused.
@@ -89,6 +100,8 @@ impl Objects {
         self.info.get_or_create(&info).set(1);
         drop(known);
 
+        self.set_stage(key, status.learning.as_ref().map(|learning| learning.stage.as_str()));
+
         // Without a recommendation, earlier decisions are outdated.
         let ready = ConditionType::Ready.to_string();
         let is_ready = |one: &Condition| one.type_ == ready && one.status == "True";
@@ -102,6 +115,9 @@ impl Objects {
         self.set(key, "proposed", &decision.proposed);
         self.set(key, "desired", &decision.applied);
         if let Some(alternatives) = &status.alternatives {
+            if let Some(policy) = &alternatives.policy {
+                self.set(key, "policy", policy);
+            }
             if let Some(replicas) = alternatives.hpa_replicas {
                 self.replicas.get_or_create(&labels(key, "hpa")).set(replicas.into());
             }
@@ -123,6 +139,23 @@ impl Objects {
         self.decisions.get_or_create(&Kind { kind }).inc();
     }
 
+    /// None for an object that does not learn.
+    fn set_stage(&self, (namespace, name): &Key, stage: Option<&str>) {
+        for one in Stage::ALL.map(|stage| format!("{stage:?}")) {
+            let is_in = stage.map(|stage| stage == one);
+            let labels =
+                ObjectStage { namespace: namespace.clone(), name: name.clone(), stage: one };
+            match is_in {
+                Some(is_in) => {
+                    self.stages.get_or_create(&labels).set(is_in.into());
+                }
+                None => {
+                    self.stages.remove(&labels);
+                }
+            }
+        }
+    }
+
     fn set(&self, key: &Key, kind: &'static str, allocation: &PodAllocation) {
         let labels = labels(key, kind);
         self.replicas.get_or_create(&labels).set(allocation.replicas.into());
@@ -140,6 +173,7 @@ impl Objects {
         if let Some(info) = known {
             self.info.remove(&info);
         }
+        self.set_stage(key, None);
         self.remove_gauges(key);
     }
 

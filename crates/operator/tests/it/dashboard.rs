@@ -94,6 +94,7 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
     let mut busy = spec("checkout", "Auto");
     busy["goals"] =
         json!({ "metrics": [{ "resource": { "name": "cpu", "averageUtilization": 50 } }] });
+    busy["recommenders"] = json!([{ "name": "aware" }]);
     shop.autoscaler("checkout", busy).await.expect("taken");
     let config = OperatorConfig { arguments: &["--no-webhook"], copy: "" };
     let operator = Operator::start(shop.cluster, &shop.namespace, &config);
@@ -109,6 +110,11 @@ async fn the_dashboard_shows_what_a_running_operator_exports() {
     broken.watch_error("pods", &gone);
     broken.server_error("status", &kube::Error::LinesCodecMaxLineLengthExceeded);
     broken.admitted("sized");
+    broken.stage_changed(&homeostat_aware::StageChange {
+        from: homeostat_aware::Stage::Initialised,
+        to: homeostat_aware::Stage::Offline,
+        cause: homeostat_aware::Cause::Bootstrapping,
+    });
     broken.resized(&homeostat_autoscaler::update::PodStep::Evict("x".to_owned()));
     let (more, more_families) = exported(&broken.text());
     for name in ONLY_AFTER_ERRORS.iter().chain(&ONLY_AFTER_PODS) {

@@ -3,6 +3,7 @@
 //! `tests/cluster/kubernetes` builds the binaries and prints their folder; without
 //! `HOMEOSTAT_TEST_KUBERNETES` every test here says that it was skipped.
 
+mod aware;
 mod chart;
 mod clocks;
 mod cluster;

@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use homeostat_core::{AgentId, ControlSchema, FeatureSchema, SeedTree};
-use homeostat_decide::{Features, ScalingAction};
+use homeostat_decide::{Features, Ratios, ScalingAction};
 use homeostat_env::{EnvSpec, Space};
-use homeostat_rl::{AgentContext, AlgorithmConfig, PpoConfig};
+use homeostat_nn::Kernel;
+use homeostat_rl::{
+    AgentContext, AlgorithmConfig, OfflineConfig, OfflineDataset, PpoConfig, Recorded,
+    RecordedEvaluation, Td3BcConfig, Workspace,
+};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
@@ -73,15 +77,78 @@ fn untrained(features: FeatureSchema) -> Vec<u8> {
     let action = ScalingAction::schema();
     let range = |field: &homeostat_core::FeatureField| field.low.zip(field.high).expect("a range");
     let (low, high) = features.features.iter().map(range).unzip();
-    // Only schemas and spaces matter to a policy file, not the task.
-    let task = homeostat_env::make("classic/cartpole-v1").expect("it is built in");
-    let spec = EnvSpec {
+    untrained_of(EnvSpec {
         observation: Space::Box { low, high },
         action: Space::Discrete(ScalingAction::ALL.len()),
         control: Some(ControlSchema { features, action, bounds: Vec::new() }.into()),
-        ..task.spec().clone()
-    };
+        ..task_spec()
+    })
+}
+
+/// Only schemas and spaces matter to a policy file, not the task.
+fn task_spec() -> EnvSpec {
+    homeostat_env::make("classic/cartpole-v1").expect("it is built in").spec().clone()
+}
+
+fn untrained_of(spec: EnvSpec) -> Vec<u8> {
     let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
     let learner = AlgorithmConfig::Ppo(PpoConfig::default()).build(&context).expect("valid");
     learner.policy().to_bytes()
+}
+
+/// A policy that learned offline, from decisions that doubled the pods, to double them; with what an
+/// evaluation found of it.
+pub(crate) fn that_doubles(evaluation: Option<RecordedEvaluation>) -> Vec<u8> {
+    let schema = ControlSchema {
+        features: Features::schema(),
+        action: Ratios::schema(),
+        bounds: Vec::new(),
+    };
+    let (low, high) = Features::RANGES.iter().copied().unzip();
+    let spec = EnvSpec {
+        id: "recorded/decisions-v1".parse().expect("an id"),
+        observation: Space::Box { low, high },
+        action: Space::uniform_box(Ratios::COUNT, -1.0, 1.0),
+        control: Some(schema.into()),
+        ..task_spec()
+    };
+    let mut data = OfflineDataset::new(&spec).expect("a box");
+    for step in 0..64 {
+        let obs = [0.5 + (step % 8) as f32 / 16.0; Features::COUNT];
+        let recorded = Recorded {
+            obs: &obs,
+            action: &[0.5, 0.0, 0.0],
+            reward: 0.8,
+            next_obs: &obs,
+            terminated: false,
+        };
+        data.push(&recorded).expect("finite");
+    }
+    let context = AgentContext { agent: AgentId::new(0), spec, seeds: SeedTree::new(1) };
+    // Behaviour cloning alone: what the critic makes of one action does not matter here.
+    let config =
+        Td3BcConfig { minibatch: 32, hidden: vec![16], alpha: 1e-4, ..Td3BcConfig::default() };
+    let mut learner = OfflineConfig::Td3Bc(config).build(&context).expect("valid");
+    let mut workspace = Workspace::new(Kernel::best());
+    for _ in 0..2000 {
+        learner.learn(&data, &mut workspace).expect("finite");
+    }
+    learner.policy().with_evaluation(evaluation).to_bytes()
+}
+
+/// What an evaluation found, with a value of the fallback of 0.8.
+pub(crate) fn found(policy_low: f64) -> Option<RecordedEvaluation> {
+    Some(RecordedEvaluation {
+        policy_low,
+        behaviour: 0.8,
+        confidence: 0.95,
+        discount: 0.9,
+        trajectories: 20,
+        transitions: 1000,
+    })
+}
+
+/// An untrained policy of an environment that has nothing to do with pods.
+pub(crate) fn of_a_cart_pole() -> Vec<u8> {
+    untrained_of(task_spec())
 }

@@ -18,6 +18,8 @@ pub(super) struct Advised<'a> {
     pub(super) inner: &'a mut dyn Policy,
     pub(super) learned: Option<&'a mut LearnedPolicy>,
     pub(super) advice: Option<&'a Advice>,
+    /// What a policy that does not act would have done.
+    pub(super) shadow: Option<Proposal>,
 }
 
 impl Policy for Advised<'_> {
@@ -30,6 +32,10 @@ impl Policy for Advised<'_> {
         match (self.advice, &mut self.learned) {
             (Some(Advice::Act(action)), _) => propose(action, &obs.allocation),
             (Some(Advice::Serve(_)), Some(learned)) => learned.propose(obs),
+            (Some(Advice::Shadow(_)), Some(learned)) => {
+                self.shadow = Some(learned.propose(obs));
+                own
+            }
             _ => own,
         }
     }

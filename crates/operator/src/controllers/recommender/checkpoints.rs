@@ -14,6 +14,15 @@ use kube::{Api, Resource, ResourceExt};
 use tokio::time::Duration;
 
 use super::{FIELD_MANAGER, Recommender};
+use crate::learn::LearningAgent;
+
+/// What a checkpoint contains.
+pub(super) struct Restored {
+    /// The state of the engine.
+    pub(super) memory: Snapshot,
+    /// The state of the agent, if there was one.
+    pub(super) learning: Option<String>,
+}
 
 impl Recommender {
     pub(super) async fn checkpoint(
@@ -48,7 +57,7 @@ impl Recommender {
         &self,
         object: &MultidimPodAutoscaler,
         plan: &Plan,
-    ) -> Result<Option<Snapshot>, Refused> {
+    ) -> Result<Option<Restored>, Refused> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<MultidimPodAutoscalerCheckpoint> =
             Api::namespaced(self.ctx.client.clone(), &namespace);
@@ -80,7 +89,7 @@ impl Recommender {
             return Ok(None);
         }
         match from_text(&found.spec.memory) {
-            Ok(memory) => Ok(Some(memory)),
+            Ok(memory) => Ok(Some(Restored { memory, learning: found.spec.learning })),
             Err(error) => {
                 let note = format!("the checkpoint cannot be read and is ignored: {error}");
                 self.ctx
@@ -106,13 +115,18 @@ pub(super) fn earlier(now: SimTime, interval: Duration, object: &MultidimPodAuto
     SimTime::from_nanos(now.nanos().saturating_sub(ago))
 }
 
-pub(super) fn checkpoint_of(engine: &Engine, now: SimTime) -> MultidimPodAutoscalerCheckpointSpec {
+pub(super) fn checkpoint_of(
+    engine: &Engine,
+    learning: Option<&LearningAgent>,
+    now: SimTime,
+) -> MultidimPodAutoscalerCheckpointSpec {
     let mut memory = Snapshot::default();
     engine.save("engine", &mut memory);
     MultidimPodAutoscalerCheckpointSpec {
         taken_at: time(now),
         recommender: engine.plan().recommender.name().to_owned(),
         scale_target_ref: Some(engine.plan().target.clone()),
+        learning: learning.map(LearningAgent::saved),
         memory: to_text(&memory),
     }
 }

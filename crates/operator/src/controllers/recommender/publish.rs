@@ -156,6 +156,13 @@ fn without_times(status: &MultidimPodAutoscalerStatus) -> MultidimPodAutoscalerS
     if let Some(alternatives) = &mut status.alternatives {
         alternatives.reasons.iter_mut().for_each(without_digits);
     }
+    if let Some(alternatives) = &mut status.alternatives {
+        alternatives.policy = None;
+    }
+    if let Some(learning) = &mut status.learning {
+        learning.recent_reward = None;
+        learning.waiting_for.iter_mut().for_each(without_digits);
+    }
     for condition in &mut status.conditions {
         without_digits(&mut condition.message);
     }
