@@ -58,6 +58,55 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// An address that cannot be used.
+    #[error("{address} cannot be used as a store: {reason}")]
+    Address {
+        /// Which address, without its password.
+        address: String,
+        /// Why not, and the fix.
+        reason: String,
+    },
+    /// A server that does not answer: it may later.
+    #[error("{store} does not answer: {reason}")]
+    Unreachable {
+        /// Its address, without the password.
+        store: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A server that refuses, or whose content is broken.
+    #[error("{store} refuses: {reason}")]
+    Server {
+        /// Its address, without the password.
+        store: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A server without trajectories.
+    #[error("there is no trajectory store at {store}: record into it first, or name another")]
+    EmptyServer {
+        /// Its address, without the password.
+        store: String,
+    },
+    /// A store of another version on a server.
+    #[error(
+        "{store} has version {found} of the store, and this program reads version {expected}: use the program \
+         that wrote it, or export it there and import it here"
+    )]
+    ServerVersion {
+        /// Its address, without the password.
+        store: String,
+        /// Its version.
+        found: i64,
+        /// The version that this program has.
+        expected: i64,
+    },
+    /// A table that cannot be written.
+    #[error("cannot write a Parquet file: {reason}")]
+    Parquet {
+        /// What is wrong.
+        reason: String,
+    },
     /// A trajectory that is not in the store.
     #[error("there is no trajectory {id}: `homeostat trajectories list` shows those there are")]
     NoSuchTrajectory {

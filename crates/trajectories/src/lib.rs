@@ -2,7 +2,8 @@
 //! the probability with which that policy chose the action. Offline training, off-policy evaluation
 //! and the retraining trigger read it.
 //!
-//! A store is one SQLite file. Several processes may read it while one writes. A write transaction
+//! A store is one SQLite file, or with the feature `servers` a database of PostgreSQL or InfluxDB
+//! ([`Store`] is what they have in common). Several processes may read it while one writes. A write transaction
 //! is in the file as a whole or not at all, after `kill -9` and after a power cut.
 //!
 //! A [`Trajectory`] has one workload, one behaviour policy and one schema: where the policy changes,
@@ -48,20 +49,32 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod backend;
 mod error;
 mod exchange;
 mod file;
+#[cfg(feature = "parquet")]
+mod parquet_file;
 mod query;
 mod retention;
+#[cfg(feature = "servers")]
+mod servers;
 mod store;
 mod trajectory;
 mod writer;
 
+pub use backend::{RecordedTrajectory, Store};
 pub use error::{Error, Result};
-pub use exchange::{export_csv, export_records, import_records};
+pub use exchange::{
+    export_csv, export_records, import_records, import_trajectories, read_trajectories,
+};
 pub use homeostat_core::trajectory::{End, Origin, Record, Transition};
+#[cfg(feature = "parquet")]
+pub use parquet_file::export_parquet;
 pub use query::{Filter, RecentRewards};
 pub use retention::{Pruned, Retention};
+#[cfg(feature = "servers")]
+pub use servers::{InfluxStore, PostgresStore, open_store};
 pub use store::TrajectoryStore;
 pub use trajectory::{Trajectory, TrajectoryId};
 pub use writer::Writer;

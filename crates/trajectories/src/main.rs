@@ -8,15 +8,15 @@ mod output;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use homeostat_trajectories::{
-    Filter, Retention, Trajectory, TrajectoryId, TrajectoryStore, export_csv, export_records,
-    import_records,
+    Filter, Retention, Store, Trajectory, TrajectoryId, TrajectoryStore, export_csv,
+    export_parquet, export_records, import_records, import_trajectories, open_store,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ use crate::output::{Output, print, print_record, print_records};
     name = "homeostat trajectories",
     bin_name = "homeostat trajectories",
     version,
-    after_help = "Examples:\n  homeostat trajectories list --store shop.db --best 20\n  homeostat trajectories show 7 --store shop.db\n  homeostat trajectories export --store shop.db --format csv --out shop.csv\n  homeostat trajectories prune --store shop.db --older-than 30d --keep-best 20"
+    after_help = "Examples:\n  homeostat trajectories list --store shop.db --best 20\n  homeostat trajectories show 7 --store shop.db\n  homeostat trajectories export --store shop.db --format parquet --out shop.parquet\n  homeostat trajectories import shop.jsonl --store postgres://me@localhost/decisions\n  homeostat trajectories prune --store shop.db --older-than 30d --keep-best 20"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -41,9 +41,9 @@ enum Command {
     List(ListArguments),
     /// Show one trajectory with its transitions.
     Show(ShowArguments),
-    /// Write trajectories as JSON lines, which `import` reads, or as a CSV table.
+    /// Write trajectories as JSON lines, which `import` reads, or as a table (CSV, Parquet).
     Export(ExportArguments),
-    /// Read JSON lines of `export` into a store; prints each commit.
+    /// Read JSON lines of `export`, or of the operator, into a store; prints each commit.
     Import(ImportArguments),
     /// Delete old trajectories.
     Prune(PruneArguments),
@@ -53,9 +53,16 @@ enum Command {
 
 #[derive(Args)]
 struct StoreOption {
-    /// Trajectory store, a SQLite file.
-    #[arg(long, value_name = "FILE", default_value = "trajectories.db")]
-    store: PathBuf,
+    /// Trajectory store: a SQLite file, postgres://USER:PASSWORD@HOST/DATABASE, or
+    /// influxdb://USER:PASSWORD@HOST:8086/DATABASE (influxdb+https:// with TLS).
+    #[arg(
+        long,
+        value_name = "STORE",
+        default_value = "trajectories.db",
+        env = "HOMEOSTAT_TRAJECTORIES",
+        hide_env_values = true
+    )]
+    store: String,
 }
 
 #[derive(Args)]
@@ -102,7 +109,7 @@ struct ExportArguments {
     store: StoreOption,
     #[command(flatten)]
     filter: FilterOptions,
-    /// Format of the text.
+    /// Format of the file.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
     /// File to write; standard output without it.
@@ -116,6 +123,8 @@ enum Format {
     Jsonl,
     /// A row for each transition; the trajectories must have one schema.
     Csv,
+    /// The same for data tools, with the schema in its metadata.
+    Parquet,
 }
 
 #[derive(Args)]
@@ -124,7 +133,7 @@ struct ImportArguments {
     file: PathBuf,
     #[command(flatten)]
     store: StoreOption,
-    /// Transitions in a transaction.
+    /// Transitions in a transaction of a SQLite file; servers take a trajectory in each.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
 }
@@ -170,7 +179,7 @@ fn main() -> ExitCode {
 }
 
 fn list(arguments: &ListArguments) -> anyhow::Result<()> {
-    let store = TrajectoryStore::open(&arguments.store.store)?;
+    let mut store = arguments.store.open()?;
     let filter = arguments.filter.filter();
     if let Some(count) = arguments.recent {
         print_record(arguments.output, &json!(store.recent_rewards(&filter, count)?));
@@ -185,7 +194,7 @@ fn list(arguments: &ListArguments) -> anyhow::Result<()> {
 }
 
 fn show(arguments: &ShowArguments) -> anyhow::Result<()> {
-    let store = TrajectoryStore::open(&arguments.store.store)?;
+    let mut store = arguments.store.open()?;
     let id = TrajectoryId::from(arguments.id);
     let trajectory = store.get(id)?;
     let mut transitions = Vec::new();
@@ -207,9 +216,9 @@ fn show(arguments: &ShowArguments) -> anyhow::Result<()> {
 }
 
 fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
-    let store = TrajectoryStore::open(&arguments.store.store)?;
+    let mut store = arguments.store.open()?;
     let filter = arguments.filter.filter();
-    let mut to: Box<dyn Write> = match &arguments.out {
+    let mut to: Box<dyn Write + Send> = match &arguments.out {
         Some(path) => {
             let file = File::create_new(path);
             let hint =
@@ -219,8 +228,9 @@ fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
         None => Box::new(BufWriter::new(std::io::stdout())),
     };
     let count = match arguments.format {
-        Format::Jsonl => export_records(&store, &filter, &mut to)?,
-        Format::Csv => export_csv(&store, &filter, &mut to)?,
+        Format::Jsonl => export_records(store.as_mut(), &filter, &mut to)?,
+        Format::Csv => export_csv(store.as_mut(), &filter, &mut to)?,
+        Format::Parquet => export_parquet(store.as_mut(), &filter, &mut to)?,
     };
     to.flush()?;
     if arguments.out.is_some() {
@@ -237,15 +247,20 @@ fn import(arguments: &ImportArguments) -> anyhow::Result<()> {
         let hint = || format!("cannot read {}", arguments.file.display());
         Box::new(BufReader::new(file.with_context(hint)?))
     };
-    let mut store = TrajectoryStore::open_or_create(&arguments.store.store)?;
     let mut committed = |count| print(&format!("committed {count} transitions\n"));
-    import_records(&mut store, &mut from, arguments.batch, &mut committed)
-        .with_context(|| arguments.file.display().to_string())?;
+    let store = &arguments.store.store;
+    let imported = if store.contains("://") {
+        import_trajectories(open_store(store, true)?.as_mut(), &mut from, &mut committed)
+    } else {
+        let mut store = TrajectoryStore::open_or_create(Path::new(store))?;
+        import_records(&mut store, &mut from, arguments.batch, &mut committed)
+    };
+    imported.with_context(|| arguments.file.display().to_string())?;
     Ok(())
 }
 
 fn prune(arguments: &PruneArguments) -> anyhow::Result<()> {
-    let mut store = TrajectoryStore::open(&arguments.store.store)?;
+    let mut store = arguments.store.open()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     let now_ms = i64::try_from(now.as_millis()).context("the clock is beyond all reason")?;
     let retention = Retention {
@@ -259,6 +274,12 @@ fn prune(arguments: &PruneArguments) -> anyhow::Result<()> {
     };
     print_record(arguments.output, &json!(pruned));
     Ok(())
+}
+
+impl StoreOption {
+    fn open(&self) -> anyhow::Result<Box<dyn Store>> {
+        Ok(open_store(&self.store, false)?)
+    }
 }
 
 impl FilterOptions {

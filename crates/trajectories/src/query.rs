@@ -27,6 +27,20 @@ pub struct RecentRewards {
     pub deviation: Option<f64>,
 }
 
+impl RecentRewards {
+    /// Of these trajectories.
+    pub(crate) fn of<'a>(latest: impl Iterator<Item = &'a Trajectory>) -> Self {
+        let rewards: Vec<f64> = latest.filter_map(Trajectory::mean_reward).collect();
+        let n = rewards.len() as f64;
+        let mean = (n > 0.0).then(|| rewards.iter().sum::<f64>() / n);
+        let deviation = mean.filter(|_| n > 1.0).map(|mean| {
+            let squares: f64 = rewards.iter().map(|reward| (reward - mean).powi(2)).sum();
+            (squares / (n - 1.0)).sqrt()
+        });
+        Self { trajectories: rewards.len() as u64, mean, deviation }
+    }
+}
+
 impl Filter {
     /// A condition on trajectories `t`, workloads `w` and policies `p`, with its parameters.
     fn condition(&self) -> (String, Vec<&dyn ToSql>) {
@@ -73,15 +87,7 @@ impl TrajectoryStore {
         let order = format!(
             "AND t.ended IS NOT NULL AND t.transitions > 0 ORDER BY t.id DESC LIMIT {count}"
         );
-        let latest = self.select(filter, &order)?;
-        let rewards: Vec<f64> = latest.iter().filter_map(Trajectory::mean_reward).collect();
-        let n = rewards.len() as f64;
-        let mean = (n > 0.0).then(|| rewards.iter().sum::<f64>() / n);
-        let deviation = mean.filter(|_| n > 1.0).map(|mean| {
-            let squares: f64 = rewards.iter().map(|reward| (reward - mean).powi(2)).sum();
-            (squares / (n - 1.0)).sqrt()
-        });
-        Ok(RecentRewards { trajectories: rewards.len() as u64, mean, deviation })
+        Ok(RecentRewards::of(self.select(filter, &order)?.iter()))
     }
 
     fn select(&self, filter: &Filter, rest: &str) -> Result<Vec<Trajectory>> {

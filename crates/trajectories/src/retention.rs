@@ -1,10 +1,12 @@
 //! Retention: which trajectories are deleted.
 
-use rusqlite::TransactionBehavior;
+use std::collections::BTreeMap;
+
+use rusqlite::{Transaction, TransactionBehavior};
 use serde::Serialize;
 
 use crate::error::at;
-use crate::{Result, TrajectoryStore};
+use crate::{Result, Trajectory, TrajectoryId, TrajectoryStore};
 
 /// Trajectories that one of the first two rules names are deleted, unless they are among the best.
 /// Without these rules nothing is deleted.
@@ -60,11 +62,29 @@ impl TrajectoryStore {
     /// Deletes trajectories in one transaction and gives their pages back to the file system.
     pub fn prune(&mut self, retention: &Retention) -> Result<Pruned> {
         let pruned = self.prunable(retention)?;
-        let mut delete = || {
+        self.delete_where(|transaction| {
+            let sql = format!("DELETE FROM trajectory WHERE id IN (SELECT id FROM ({CHOSEN}))");
+            transaction.execute(&sql, retention.parameters()).map(|_| ())
+        })?;
+        Ok(pruned)
+    }
+
+    /// Deletes these trajectories in one transaction and gives their pages back to the file system.
+    pub fn delete(&mut self, ids: &[TrajectoryId]) -> Result<()> {
+        self.delete_where(|transaction| {
+            let mut statement = transaction.prepare("DELETE FROM trajectory WHERE id = ?1")?;
+            ids.iter().try_for_each(|id| statement.execute([id.0]).map(|_| ()))
+        })
+    }
+
+    fn delete_where(
+        &mut self,
+        delete: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        let done = || {
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let sql = format!("DELETE FROM trajectory WHERE id IN (SELECT id FROM ({CHOSEN}))");
-            transaction.execute(&sql, retention.parameters())?;
+            delete(&transaction)?;
             transaction.commit()?;
             // It frees one page in each step.
             let mut vacuum = self.connection.prepare("PRAGMA incremental_vacuum")?;
@@ -72,12 +92,45 @@ impl TrajectoryStore {
             while freed.next()?.is_some() {}
             self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         };
-        delete().map_err(at(&self.path))?;
-        Ok(pruned)
+        done().map_err(at(&self.path))
+    }
+}
+
+impl Pruned {
+    /// These trajectories.
+    pub(crate) fn of(chosen: &[&Trajectory]) -> Self {
+        let transitions = chosen.iter().map(|one| one.transitions).sum();
+        Self { trajectories: chosen.len() as u64, transitions }
     }
 }
 
 impl Retention {
+    /// Those of all trajectories, in the order of their recording, that are deleted: for stores that do
+    /// not choose by themselves.
+    pub(crate) fn chosen<'a>(&self, all: &'a [Trajectory]) -> Vec<&'a Trajectory> {
+        let mut by_workload: BTreeMap<&str, Vec<&Trajectory>> = BTreeMap::new();
+        for one in all {
+            by_workload.entry(&one.workload).or_default().push(one);
+        }
+        let mut chosen = Vec::new();
+        for mut of_one in by_workload.into_values() {
+            let latest = self.latest.map_or(usize::MAX, |latest| latest as usize);
+            let beyond_latest = of_one.len().saturating_sub(latest);
+            let (old, young) = of_one.split_at(beyond_latest);
+            let is_old = |one: &&&Trajectory| {
+                self.recorded_before_ms.is_some_and(|before| one.recorded_ms < before)
+            };
+            let doomed: Vec<&Trajectory> =
+                old.iter().chain(young.iter().filter(is_old)).copied().collect();
+            of_one.retain(|one| one.end.is_some() && one.transitions > 0);
+            let mean = |one: &Trajectory| one.mean_reward().unwrap_or(f64::NEG_INFINITY);
+            of_one.sort_by(|a, b| mean(b).total_cmp(&mean(a)).then(b.id.cmp(&a.id)));
+            of_one.truncate(self.best as usize);
+            chosen.extend(doomed.into_iter().filter(|one| !of_one.contains(one)));
+        }
+        chosen
+    }
+
     fn parameters(&self) -> [i64; 3] {
         let before = self.recorded_before_ms.unwrap_or(i64::MIN);
         [before, self.latest.map_or(i64::MAX, i64::from), i64::from(self.best)]

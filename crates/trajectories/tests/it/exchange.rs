@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::setup::{Place, origin, record, schema, transition, transitions};
 
-fn exported(store: &TrajectoryStore) -> String {
+fn exported(store: &mut TrajectoryStore) -> String {
     let mut text = Vec::new();
     export_records(store, &Filter::default(), &mut text).unwrap();
     String::from_utf8(text).unwrap()
@@ -35,11 +35,11 @@ proptest! {
         writer.append(open, &unknown).unwrap();
         writer.commit().unwrap();
 
-        let text = exported(&store);
+        let text = exported(&mut store);
         let mut copy = TrajectoryStore::open_or_create(&place.path("copy.db")).unwrap();
         let count = import(&mut copy, &text, batch).unwrap();
         prop_assert_eq!(count as usize, 1 + rewards.iter().map(Vec::len).sum::<usize>());
-        prop_assert_eq!(exported(&copy), text);
+        prop_assert_eq!(exported(&mut copy), text);
         prop_assert_eq!(transitions(&copy, open), vec![unknown]);
     }
 }
@@ -49,7 +49,7 @@ fn a_line_that_cannot_be_read_is_named_and_earlier_transactions_stay() {
     let place = Place::new();
     let mut store = place.store();
     record(&mut store, &origin("shop", "hpa"), &[1.0, 2.0, 3.0]);
-    let text = exported(&store);
+    let text = exported(&mut store);
     let mut lines: Vec<&str> = text.lines().collect();
     lines[3] = "{\"transition\": {\"at_ms\": 1}}";
     let mut copy = TrajectoryStore::open_or_create(&place.path("copy.db")).unwrap();
@@ -66,12 +66,12 @@ fn a_table_has_the_names_of_features_and_one_schema() {
     let place = Place::new();
     let mut store = place.store();
     record(&mut store, &origin("shop, north", "hpa"), &[0.5]);
-    let table = |store: &TrajectoryStore| {
+    let table = |store: &mut TrajectoryStore| {
         let mut text = Vec::new();
         export_csv(store, &Filter::default(), &mut text).map(|_| String::from_utf8(text).unwrap())
     };
     assert_eq!(
-        table(&store).unwrap(),
+        table(&mut store).unwrap(),
         "trajectory,workload,policy,step,at_ms,f0,f1,action step,reward,probability\n\
          1,\"shop, north\",hpa,0,0,0,0.25,1,0.5,0.5\n"
     );
@@ -79,6 +79,6 @@ fn a_table_has_the_names_of_features_and_one_schema() {
     let mut writer = store.write().unwrap();
     writer.begin(&wider).unwrap();
     writer.commit().unwrap();
-    let refused = table(&store).unwrap_err().to_string();
+    let refused = table(&mut store).unwrap_err().to_string();
     assert!(refused.starts_with("the trajectories have different schemas (test/2"), "{refused}");
 }

@@ -5,6 +5,8 @@
 mod bad_files;
 mod durability;
 mod exchange;
+mod parquet;
 mod program;
 mod queries;
+mod servers;
 mod setup;
