@@ -32,7 +32,7 @@ pub(crate) struct EvaluateArguments {
     output: Output,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct EvaluationOptions {
     /// How much of the behaviour's value the policy may lose at most, in units of one reward.
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]

@@ -7,6 +7,7 @@ mod checkpoint;
 mod evaluate;
 mod output;
 mod recorded;
+mod repeat;
 mod train;
 
 use std::io::Write;

@@ -13,7 +13,7 @@ use homeostat_rl::{OfflineDataset, Recorded, Recording};
 use homeostat_trajectories::{Filter, TrajectoryStore};
 
 /// Where the decisions come from.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct SourceOptions {
     /// Trajectory store (SQLite), or the JSON lines that `homeostat trajectories export` and
     /// `homeostat sim --record` write; - is standard input.

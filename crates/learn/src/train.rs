@@ -17,21 +17,25 @@ use crate::checkpoint;
 use crate::evaluate::{EvaluationOptions, Judgement};
 use crate::output::{Output, print_record, say};
 use crate::recorded::{SourceOptions, dataset};
+use crate::repeat;
 
 /// Reads recorded decisions, learns a policy without acting, evaluates it on trajectories that it did
 /// not learn from, and writes it if it is admitted. A former file stays otherwise, and the exit code is
-/// 99. Killed at any moment, it goes on from its last checkpoint when it is started again with the same
+/// 99. With --every it learns for each workload of a store, as long as it runs. Killed at any moment, it goes on from its last checkpoint when it is started again with the same
 /// settings and decisions.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(
-    after_help = "Examples:\n  homeostat sim deploy --policy hpa+vpa --duration 1h --seeds 1..20 --record --run-dir runs/recorded\n  homeostat learn runs/recorded/decisions.jsonl --out shop.policy\n  homeostat sim deploy --policy shop.policy --duration 1h --seeds 101..105\n  homeostat learn shop.db --workload shop/checkout --algorithm bcq --margin 0.01 --out shop.policy"
+    after_help = "Examples:\n  homeostat sim deploy --policy hpa+vpa --duration 1h --seeds 1..20 --record --run-dir runs/recorded\n  homeostat learn runs/recorded/decisions.jsonl --out shop.policy\n  homeostat sim deploy --policy shop.policy --duration 1h --seeds 101..105\n  homeostat learn shop.db --workload shop/checkout --algorithm bcq --margin 0.01 --out shop.policy\n  homeostat learn decisions.db --behaviour hpa+vpa --every 1h --out policies"
 )]
 pub(crate) struct LearnArguments {
     #[command(flatten)]
-    source: SourceOptions,
-    /// Policy file to write.
+    pub(crate) source: SourceOptions,
+    /// Policy file to write; with --every, a directory that gets NAMESPACE/NAME.policy for each workload.
     #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
+    /// Learn again after this time, such as 1h, for each workload of the store that has new decisions.
+    #[arg(long, value_name = "TIME", value_parser = repeat::duration)]
+    every: Option<Duration>,
     /// How to learn: bcq (batch-constrained Q-learning, as AWARE has it), iql (implicit Q-learning), td3-bc
     /// (TD3 with behaviour cloning).
     #[arg(long, value_enum, default_value_t = Choice::Td3Bc)]
@@ -52,7 +56,7 @@ pub(crate) struct LearnArguments {
     settings: EvaluationOptions,
     /// Print only the result, no progress.
     #[arg(long, short)]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
@@ -71,6 +75,14 @@ const HELD_OUT: usize = 4;
 const PROGRESS: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &LearnArguments) -> anyhow::Result<bool> {
+    match arguments.every {
+        Some(every) => repeat::run(arguments, every),
+        None => learn(arguments),
+    }
+}
+
+/// Learns once.
+pub(crate) fn learn(arguments: &LearnArguments) -> anyhow::Result<bool> {
     let algorithm = match arguments.algorithm {
         Choice::Bcq => OfflineAlgorithm::Bcq,
         Choice::Iql => OfflineAlgorithm::Iql,

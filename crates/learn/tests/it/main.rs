@@ -169,6 +169,37 @@ fn a_store_and_its_export_teach_the_same() {
 }
 
 #[test]
+fn every_workload_of_a_store_gets_a_policy_as_soon_as_it_has_decisions() {
+    let place = place_with_decisions();
+    let text = fs::read_to_string(place.path("decisions.jsonl")).unwrap();
+    let import = |workload: &str| {
+        let mut store = TrajectoryStore::open_or_create(&place.path("shop.db")).unwrap();
+        let text = text.replace("\"workload\":\"shop\"", &format!("\"workload\":\"{workload}\""));
+        import_records(&mut store, &mut text.as_bytes(), 10_000, &mut |_| ()).unwrap();
+    };
+    // The store is not there yet.
+    let mut running = place
+        .command("learn shop.db --behaviour hpa+vpa --every 1s --steps 200 --write-anyway -q --out policies")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = |file: &str| {
+        let start = Instant::now();
+        while !place.path(file).exists() {
+            assert!(start.elapsed() < Duration::from_secs(120), "no {file}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        homeostat_rl::Policy::from_bytes(&fs::read(place.path(file)).unwrap()).unwrap()
+    };
+    import("shop/checkout");
+    assert!(wait("policies/shop/checkout.policy").provenance().evaluation.is_some());
+    import("shop/cart");
+    wait("policies/shop/cart.policy");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
 fn training_that_is_killed_goes_on_and_ends_as_if_it_had_not_been() {
     let place = place_with_decisions();
     let learn = "learn decisions.jsonl --steps 3000 --checkpoint-every 100 --write-anyway -q --out";
