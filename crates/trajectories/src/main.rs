@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod collect;
 mod output;
 
 use std::fs::File;
@@ -47,6 +48,8 @@ enum Command {
     Import(ImportArguments),
     /// Delete old trajectories.
     Prune(PruneArguments),
+    /// Take episodes from operators over HTTP into a store, and offer them policies.
+    Collect(collect::CollectArguments),
     /// Measure writing, reading and queries.
     Bench(bench::BenchArguments),
 }
@@ -166,6 +169,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export(&arguments),
         Command::Import(arguments) => import(&arguments),
         Command::Prune(arguments) => prune(&arguments),
+        Command::Collect(arguments) => collect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match done {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bad_files;
+mod collect;
 mod durability;
 mod exchange;
 mod parquet;
