@@ -14,7 +14,7 @@ use crate::controllers::{
     Caches, Context, ContextConfig, ObjectWatch, Options, Recommender, UPDATER_DEADLINE, Updater,
     WATCH_DEADLINE, all_of, slo_watcher_deadline, watch_pods, watch_slos,
 };
-use crate::learn::{LearnerPort, ListenError, serve_learners};
+use crate::learn::{LearnerPort, ListenError, SENDER_DEADLINE, send_episodes, serve_learners};
 use crate::lease::{self, LeaderElector, Leadership, LeaseConfig, Resignation, check_server};
 use crate::serve::{LogLevel, SERVER_DEADLINE, Served, serve_plain, serve_tls};
 use crate::supervisor::{Fault, Heartbeat, Supervisor, Task, TaskFailure};
@@ -170,6 +170,13 @@ pub async fn run(
         let serving = serve_learners(listener, port, certificate.clone(), ctx.learners.clone());
         supervisor.spawn(Task::LearnerServer, SERVER_DEADLINE, |heartbeat| async move {
             heartbeat.wait(serving).await;
+        });
+    }
+    if let (Some(collector), Some(spool)) = (&ctx.options.collector, &ctx.options.spool) {
+        // Every replica sends what it recorded while it led.
+        let (collector, spool) = (collector.clone(), spool.clone());
+        supervisor.spawn(Task::DecisionSender, SENDER_DEADLINE, |heartbeat| {
+            send_episodes(collector, spool, heartbeat)
         });
     }
     if let Some(address) = listen {

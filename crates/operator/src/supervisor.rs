@@ -51,6 +51,8 @@ pub enum Task {
     CertManager,
     /// Serves learners by gRPC.
     LearnerServer,
+    /// Sends recorded decisions to the collector.
+    DecisionSender,
     /// Serves health, metrics and the log level on loopback.
     HttpServer,
     /// Serves the webhook, health and metrics with TLS.
@@ -59,7 +61,7 @@ pub enum Task {
 
 impl Task {
     /// Every task.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Recommender,
         Self::Updater,
         Self::SloWatcher,
@@ -70,6 +72,7 @@ impl Task {
         Self::CapabilityCheck,
         Self::CertManager,
         Self::LearnerServer,
+        Self::DecisionSender,
         Self::HttpServer,
         Self::HttpsServer,
     ];
@@ -87,6 +90,7 @@ impl Task {
             Self::CapabilityCheck => "capability_check",
             Self::CertManager => "cert_manager",
             Self::LearnerServer => "learner_server",
+            Self::DecisionSender => "decision_sender",
             Self::HttpServer => "http_server",
             Self::HttpsServer => "https_server",
         }

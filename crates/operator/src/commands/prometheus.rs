@@ -1,6 +1,6 @@
 //! Options for the Prometheus server, shared by several commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -43,10 +43,13 @@ impl PrometheusArguments {
         };
         // Refused here rather than at the first query.
         self.prometheus_token_file.as_ref().map(read).transpose()?;
-        let authority = self.prometheus_ca_file.as_ref().map(read).transpose()?;
+        let authorities = match &self.prometheus_ca_file {
+            Some(path) => certificates("--prometheus-ca-file", path)?,
+            None => Vec::new(),
+        };
         let address = PrometheusAddress {
             url: url.clone(),
-            authorities: authority.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+            authorities,
             token_file: self.prometheus_token_file.clone(),
             allow_plain_token: self.prometheus_allow_plain_token,
             lookback,
@@ -56,13 +59,16 @@ impl PrometheusArguments {
     }
 }
 
-fn certificates(pem: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+/// The certificates of a file that an option names, as DER.
+pub(super) fn certificates(option: &str, path: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+    let pem = std::fs::read_to_string(path)
+        .with_context(|| format!("failed to read {}", path.display()))?;
     let found = CertificateDer::pem_slice_iter(pem.as_bytes())
         .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
         .collect::<Result<Vec<_>, _>>()
-        .context("--prometheus-ca-file contains no certificate")?;
-    anyhow::ensure!(!found.is_empty(), "--prometheus-ca-file contains no certificate");
+        .with_context(|| format!("{option} contains no certificate"))?;
+    anyhow::ensure!(!found.is_empty(), "{option} contains no certificate");
     Ok(found)
 }
 

@@ -10,7 +10,7 @@ use homeostat_autoscaler::api::memory_bytes;
 use homeostat_autoscaler::measure::TrustConfig;
 use homeostat_core::SimDuration;
 use homeostat_operator::controllers::Options;
-use homeostat_operator::learn::{LearnerPort, Spool};
+use homeostat_operator::learn::{Collector, CollectorAddress, LearnerPort, Spool};
 use homeostat_operator::lease::{LeaseConfig, lease_name};
 use homeostat_operator::run::{RunConfig, run as run_operator};
 use homeostat_operator::serve::LogLevel;
@@ -23,7 +23,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
-use super::prometheus::{PrometheusArguments, time};
+use super::prometheus::{PrometheusArguments, certificates, time};
 
 /// The default address of the webhook.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443);
@@ -109,6 +109,19 @@ pub(crate) struct RunArguments {
     /// Size of that directory, such as 64Mi; beyond it the oldest decisions are deleted.
     #[arg(long, value_name = "BYTES", default_value = "64Mi", value_parser = bytes, requires = "decisions_dir")]
     decisions_limit: u64,
+    /// Collector of decisions (`homeostat trajectories collect`), such as https://collector:8445: it gets the
+    /// recorded episodes, and offers the policies of objects whose spec names no policy file.
+    #[arg(long, value_name = "URL", requires = "decisions_dir")]
+    collector: Option<String>,
+    /// File with the token that the collector asks for.
+    #[arg(long, value_name = "FILE", requires = "collector")]
+    collector_token_file: Option<std::path::PathBuf>,
+    /// File with the certificate of the collector's authority, as PEM.
+    #[arg(long, value_name = "FILE", requires = "collector")]
+    collector_ca_file: Option<std::path::PathBuf>,
+    /// Send decisions and token without TLS to another machine: anyone on the way can read them.
+    #[arg(long, requires = "collector")]
+    collector_allow_plain: bool,
     /// Log level: error, warn, info, debug or trace, or a filter such as
     /// info,homeostat_operator=debug. PUT /loglevel changes it at run time.
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "HOMEOSTAT_LOG")]
@@ -144,6 +157,7 @@ pub(super) async fn run(arguments: &RunArguments) -> anyhow::Result<()> {
             ..TrustConfig::default()
         },
         spool: spool(arguments)?,
+        collector: collector(arguments)?,
         ..Options::default()
     };
     let identity = arguments.identity.clone().unwrap_or_else(own_name);
@@ -181,6 +195,21 @@ fn spool(arguments: &RunArguments) -> anyhow::Result<Option<Arc<Spool>>> {
     let spool = Spool::open(directory, arguments.decisions_limit);
     let named = || format!("--decisions-dir: cannot use {}", directory.display());
     Ok(Some(Arc::new(spool.with_context(named)?)))
+}
+
+fn collector(arguments: &RunArguments) -> anyhow::Result<Option<Collector>> {
+    let Some(url) = &arguments.collector else { return Ok(None) };
+    let authorities = match &arguments.collector_ca_file {
+        Some(path) => certificates("--collector-ca-file", path)?,
+        None => Vec::new(),
+    };
+    let address = CollectorAddress {
+        url: url.clone(),
+        authorities,
+        token_file: arguments.collector_token_file.clone(),
+        allow_plain: arguments.collector_allow_plain,
+    };
+    Ok(Some(Collector::new(&address)?))
 }
 
 fn learners(arguments: &RunArguments) -> anyhow::Result<Option<LearnerPort>> {

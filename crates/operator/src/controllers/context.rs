@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::countdown::without_times;
 use super::watch::Guarded;
 use crate::cluster::{Capabilities, PodCache, Targets};
-use crate::learn::{Learners, Spool};
+use crate::learn::{Collector, Learners, Spool};
 use crate::lease::Leadership;
 use crate::measure::Prometheus;
 use crate::telemetry::Telemetry;
@@ -107,6 +107,8 @@ pub struct Options {
     pub has_learners: bool,
     /// Where decisions are recorded; not at all if there is none.
     pub spool: Option<Arc<Spool>>,
+    /// The process with the trajectory store, if there is one.
+    pub collector: Option<Collector>,
 }
 
 impl Default for Options {
@@ -121,6 +123,7 @@ impl Default for Options {
             only_namespace: None,
             has_learners: false,
             spool: None,
+            collector: None,
         }
     }
 }

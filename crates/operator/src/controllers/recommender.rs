@@ -34,7 +34,7 @@ use super::context::{ApiPermit, Context, Key, Slots, key_of, now};
 use super::measurements::{Answers, Measurements, Usage, ask_all};
 use super::resolved_target::{OtherAutoscalers, ResolvedTarget, list_all, resolve_target};
 use super::watch::all_of;
-use crate::learn::{LearningAgent, PolicyFile};
+use crate::learn::{LearningAgent, OfferedPolicy, PolicyFile};
 use crate::supervisor::Heartbeat;
 
 /// Field manager of the recommender's part of a status.
@@ -86,6 +86,7 @@ struct Slot {
     version: Option<(Option<String>, Option<i64>)>,
     engine: Option<Engine>,
     policy_file: Option<PolicyFile>,
+    offered_policy: Option<OfferedPolicy>,
     learning: Option<LearningAgent>,
     oom_kills: OomKills,
     written: Option<(MultidimPodAutoscalerStatus, SimTime)>,
@@ -413,7 +414,16 @@ impl Recommender {
                         file.refresh(&self.ctx.client, &namespace, now).await;
                         Some(file.found())
                     }
-                    None => None,
+                    None => match &self.ctx.options.collector {
+                        Some(collector) => {
+                            let offered = slot
+                                .offered_policy
+                                .get_or_insert_with(|| OfferedPolicy::new(&key.0, &key.1));
+                            offered.refresh(collector, now).await;
+                            Some(offered.found())
+                        }
+                        None => None,
+                    },
                 };
                 learned_from = engine.show(&inputs);
                 let agent = slot.learning.as_mut().expect("it was prepared");

@@ -7,6 +7,7 @@
 //! Their answers pass the same guards as every other recommendation. `joint` recommends in place of
 //! a learner that does not answer, or whose answer is invalid (`hpa+vpa` with the recommender `aware`).
 
+mod collector;
 mod learners;
 mod learning_agent;
 mod listen;
@@ -14,6 +15,8 @@ mod policy_file;
 mod session;
 mod spool;
 
+pub(crate) use collector::SENDER_DEADLINE;
+pub use collector::{Collector, CollectorAddress, CollectorError, OfferedPolicy, send_episodes};
 pub use learners::{Learners, NotServed};
 pub use learning_agent::{Applied, FALLBACK, FoundPolicy, LearningAgent, News, Problem};
 pub use listen::{LearnerPort, ListenError, serve_learners};

@@ -9,8 +9,8 @@ use homeostat_rl::Policy;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
-/// Time between two reads of a config map: a new file is served after at most this time.
-const READ_INTERVAL: SimDuration = SimDuration::from_secs(60);
+/// Time between two reads of a policy file: a new one is served after at most this time.
+pub(super) const READ_INTERVAL: SimDuration = SimDuration::from_secs(60);
 
 /// Why a policy file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum PolicyFileError {
     },
 }
 
-fn read(place: &str, bytes: &[u8]) -> Result<Arc<Policy>, PolicyFileError> {
+pub(super) fn read(place: &str, bytes: &[u8]) -> Result<Arc<Policy>, PolicyFileError> {
     let unreadable = |why: String| PolicyFileError::Unreadable { place: place.to_owned(), why };
     Policy::from_bytes(bytes).map(Arc::new).map_err(|error| unreadable(error.to_string()))
 }

@@ -33,6 +33,8 @@ pub struct SpoolStatus {
     pub lost: u64,
     /// Why the last episode could not be written, if so.
     pub problem: Option<String>,
+    /// Why the store takes no episodes now, if so.
+    pub delay: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ struct State {
     recorded: u64,
     lost: u64,
     problem: Option<String>,
+    delay: Option<String>,
 }
 
 impl Spool {
@@ -115,6 +118,14 @@ impl Spool {
         let _ = fs::remove_file(self.directory.join(name));
     }
 
+    /// Why the store takes no episodes now; none if it does. Returns whether that is news.
+    pub fn set_delay(&self, why: Option<String>) -> bool {
+        let mut state = self.state();
+        let is_news = state.delay.is_none() != why.is_none();
+        state.delay = why;
+        is_news
+    }
+
     /// A store refuses an episode for good: it is kept under another name, which counts as lost.
     pub fn refused(&self, name: &str) {
         let path = self.directory.join(name);
@@ -134,6 +145,7 @@ impl Spool {
             recorded: state.recorded,
             lost: state.lost,
             problem: state.problem.clone(),
+            delay: state.delay.clone(),
         }
     }
 

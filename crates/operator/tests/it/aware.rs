@@ -22,7 +22,7 @@ use super::policies::{self, KEY};
 use super::shop::{Shop, spec};
 
 /// An object that learns; its pods keep their size.
-fn learning(target: &str, config_map: &str, aware: Value) -> Value {
+pub(crate) fn learning(target: &str, config_map: &str, aware: Value) -> Value {
     let mut object = spec(target, "Auto");
     object["constraints"]["containerControlledResources"] = json!([]);
     let policy_file = json!({ "configMap": config_map, "key": KEY });
@@ -41,13 +41,13 @@ fn start(shop: &Shop, decisions: &Path, copy: &'static str) -> Operator {
     Operator::start(shop.cluster, &shop.namespace, &OperatorConfig { arguments: &arguments, copy })
 }
 
-async fn status_of(shop: &Shop, name: &str) -> MultidimPodAutoscalerStatus {
+pub(crate) async fn status_of(shop: &Shop, name: &str) -> MultidimPodAutoscalerStatus {
     let api: Api<MultidimPodAutoscaler> = shop.api();
     api.get(name).await.expect("it is there").status.unwrap_or_default()
 }
 
 /// Waits for a stage, and returns what the status says of it.
-async fn stage(shop: &Shop, name: &str, stage: &str) -> LearningStatus {
+pub(crate) async fn stage(shop: &Shop, name: &str, stage: &str) -> LearningStatus {
     eventually(&format!("{name} to be in the stage {stage}"), async || {
         status_of(shop, name).await.learning.filter(|learning| learning.stage == stage)
     })
@@ -66,7 +66,7 @@ async fn stage_events(shop: &Shop, name: &str) -> Vec<(String, String)> {
     all.map(|event| (event.type_.unwrap_or_default(), event.note.unwrap_or_default())).collect()
 }
 
-fn recorded(directory: &Path) -> Vec<Vec<Record>> {
+pub(crate) fn recorded(directory: &Path) -> Vec<Vec<Record>> {
     let mut files: Vec<PathBuf> = fs::read_dir(directory)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())

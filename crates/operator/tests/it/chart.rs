@@ -181,6 +181,7 @@ fn helm_lints_the_chart_without_errors() {
         "dashboard.enabled=true",
         "prometheus.url=https://prometheus,prometheus.tokenSecret=t,prometheus.allowPlainToken=true,prometheus.anyNamespace=true,prometheus.caConfigMap=c",
         "learners.enabled=true,learners.tokenSecret=learners",
+        "collector.enabled=true,collector.image.repository=example.invalid/collector,collector.tokenSecret=t,collector.tlsSecret=s,collector.claim=c,collector.learnArgs[0]=--margin=0.01",
         "rbac.extraRules[0].apiGroups[0]=argoproj.io,rbac.extraRules[0].resources[0]=rollouts/scale,rbac.extraRules[0].verbs[0]=patch",
         "networkPolicy.extraEgress[0].ports[0].port=50051",
         "networkPolicy.peers.ingress[0].ipBlock.cidr=10.1.0.0/16,networkPolicy.peers.learners[0].podSelector.matchLabels.app=learner",
@@ -206,6 +207,10 @@ fn helm_lints_the_chart_without_errors() {
         "--prometheus-ca-file=/etc/homeostat/ca/ca.crt",
         "--listen-learners=0.0.0.0:8444",
         "--learner-token-file=/etc/homeostat/learners/token",
+        "--decisions-dir=/var/lib/homeostat/decisions",
+        "--collector=https://homeostat-collector.homeostat.svc:8445",
+        "--collector-token-file=/etc/homeostat/collector/token",
+        "--collector-ca-file=/etc/homeostat/collector-ca/ca.crt",
         "--stale-after=60s",
     ] {
         assert!(arguments.contains(expect), "{arguments}");
@@ -226,7 +231,16 @@ fn helm_lints_the_chart_without_errors() {
     assert_eq!(pod["serviceAccountName"], "other");
     let volumes = pod["volumes"].as_array().map(Vec::len);
     assert_eq!(volumes, pod["containers"][0]["volumeMounts"].as_array().map(Vec::len));
-    assert_eq!(volumes, Some(3));
+    assert_eq!(volumes, Some(6));
+    // The collector has no rights, and only the operator reaches it.
+    let collector =
+        &rendered["Deployment homeostat/homeostat-collector"]["spec"]["template"]["spec"];
+    assert_eq!(collector["automountServiceAccountToken"], false);
+    let learn = collector["containers"][1]["args"].to_string();
+    assert!(learn.contains("--every=1h") && learn.contains("--margin=0.01"), "{learn}");
+    let reached = &rendered["NetworkPolicy homeostat/homeostat-collector"]["spec"];
+    let from = &reached["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+    assert_eq!(from["app.kubernetes.io/name"], "homeostat");
     let rules = &rendered["ClusterRole -/homeostat"]["rules"];
     assert!(rules.to_string().contains("rollouts/scale"), "{rules}");
 }
@@ -240,6 +254,9 @@ fn invalid_values_are_refused_by_name() {
     };
     check(&[], "image.repository is required");
     check(&[IMAGE[0], "learners.enabled=true"], "learners.tokenSecret");
+    check(&[IMAGE[0], "collector.enabled=true"], "collector.");
+    let collector = "collector.enabled=true,collector.image.repository=x,collector.tokenSecret=t";
+    check(&[IMAGE[0], collector], "collector.tlsSecret");
     check(&[IMAGE[0], "replica=3"], "replica");
     check(&[IMAGE[0], "replicas=0"], "replicas");
     check(&[IMAGE[0], "webhook.timeoutSeconds=60"], "timeoutSeconds");

@@ -7,6 +7,7 @@ mod aware;
 mod chart;
 mod clocks;
 mod cluster;
+mod collector;
 mod conflicts;
 mod dashboard;
 mod definition;

@@ -37,6 +37,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{- define "homeostat.collectorSelector" -}}
+app.kubernetes.io/name: homeostat-collector
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "homeostat.collectorLabels" -}}
+{{ include "homeostat.collectorSelector" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "homeostat.collectorImage" -}}
+{{- $repository := required "collector.image.repository is required: no image is published, build one from deploy/image/Containerfile.collector" .Values.collector.image.repository -}}
+{{- printf "%s:%s" $repository (.Values.collector.image.tag | default .Chart.AppVersion) -}}
+{{- end }}
+
+{{/* The address of the collector for the operator. */}}
+{{- define "homeostat.collectorUrl" -}}
+{{- if and (not .Values.collector.tlsSecret) (not .Values.collector.allowPlain) -}}
+{{- fail "collector.tlsSecret: the secret with the collector's certificate, or collector.allowPlain if the network is trusted" -}}
+{{- end -}}
+{{- $scheme := ternary "https" "http" (ne .Values.collector.tlsSecret "") -}}
+{{- printf "%s://%s-collector.%s.svc:8445" $scheme (include "homeostat.fullname" .) .Release.Namespace -}}
+{{- end }}
+
 {{/* The port of an address, or the usual one of its scheme. */}}
 {{- define "homeostat.portOf" -}}
 {{- $url := urlParse . -}}
@@ -46,7 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Not empty if the pods need any volume. */}}
 {{- define "homeostat.mounts" -}}
-{{- if or .Values.learners.enabled (and .Values.prometheus.url (or .Values.prometheus.tokenSecret .Values.prometheus.caConfigMap)) -}}
+{{- if or .Values.learners.enabled .Values.collector.enabled (and .Values.prometheus.url (or .Values.prometheus.tokenSecret .Values.prometheus.caConfigMap)) -}}
 yes
 {{- end -}}
 {{- end -}}

@@ -123,6 +123,14 @@ impl Recommender {
             let message = format!("decisions cannot be recorded and are lost: {problem}");
             return Some(Problem { reason: ConditionReason::DecisionsLost, message });
         }
-        agent.problem()
+        let delayed = spooled.delay.filter(|_| spooled.episodes > 0).map(|why| Problem {
+            reason: ConditionReason::RecordingDelayed,
+            message: format!(
+                "{} episodes wait until the collector takes them, and the oldest are deleted when the \
+                 spool is full: {why}",
+                spooled.episodes
+            ),
+        });
+        agent.problem().or(delayed)
     }
 }
