@@ -80,6 +80,12 @@ impl Histogram {
         Some(SimDuration::from_nanos(middle.min(self.largest)))
     }
 
+    /// Durations above this one, whose size is known within 0.8 %.
+    pub fn count_above(&self, threshold: SimDuration) -> u64 {
+        let is_above = |(bucket, _): &(usize, u64)| middle_of(*bucket) > threshold.nanos();
+        self.filled().filter(is_above).map(|(_, count)| count).sum()
+    }
+
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.total == 0 {
