@@ -9,8 +9,9 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 37] = [
+const LAYERS: [(&str, u8); 38] = [
     ("homeostat-core", 0),
+    ("homeostat-anomalies", 1),
     ("homeostat-decide", 1),
     ("homeostat-des", 1),
     ("homeostat-env", 1),
