@@ -6,8 +6,8 @@ use std::fmt;
 use homeostat_core::{Bytes, SimDuration, SimTime};
 
 use crate::{
-    Dimension, Domain, Error, GuardReason, Observe, Propose, Result, Setting, SettingBounds,
-    SloStatus,
+    Dimension, Domain, Error, GuardReason, Observe, Propose, Reason, Result, Setting,
+    SettingBounds, SloStatus,
 };
 
 /// A resource of a container.
@@ -185,6 +185,21 @@ pub struct ContainerObservation {
 }
 
 impl ContainerObservation {
+    /// An idle service.
+    pub fn new(now: SimTime, window: SimDuration, setting: ContainerLimits) -> Self {
+        Self {
+            now,
+            window,
+            setting,
+            slo_maintenance: 1.0,
+            slo_status: SloStatus::Unknown,
+            arrivals_per_s: 0.0,
+            workload_change: 1.0,
+            request_mix: Vec::new(),
+            usage: [0.0; 5],
+        }
+    }
+
     /// Use over limit of each resource, over all replicas.
     pub fn utilization(&self) -> [f64; 5] {
         let replicas = f64::from(self.setting.replicas.max(1));
@@ -259,10 +274,32 @@ impl Propose for ContainerProposal {
 }
 
 /// Why limits change or stay.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ContainerReason {
     /// A guard limited the proposal.
     Guard(GuardReason),
+    /// A rule for pods decided on replicas and CPU.
+    Pods(Box<Reason>),
+    /// The policy always keeps the setting.
+    Constant,
+    /// The limits are drawn at random.
+    Random,
+    /// The SLO is violated: the limit of a resource grows by a fixed amount.
+    Increase(ContainerResource),
+    /// The SLO is violated, and no resource is used enough to be the cause.
+    NothingScarce,
+    /// The SLO has been met for long enough: every limit shrinks to this part.
+    Decrease {
+        /// The part that is left.
+        factor: f64,
+    },
+    /// The SLO is met, not for long enough to decrease limits.
+    NotCalmYet {
+        /// Windows in a row in which it was met.
+        calm: u32,
+        /// Windows that are needed.
+        needed: u32,
+    },
     /// An agent chose the limits.
     Chosen,
     /// A limit was at its largest and more was wanted.
@@ -281,6 +318,21 @@ impl fmt::Display for ContainerReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Guard(reason) => reason.fmt(f),
+            Self::Pods(reason) => reason.fmt(f),
+            Self::Constant => f.write_str("constant limits"),
+            Self::Random => f.write_str("random limits"),
+            Self::Increase(resource) => {
+                write!(f, "the SLO is violated: the limit of {resource} grows")
+            }
+            Self::NothingScarce => {
+                f.write_str("the SLO is violated, but no resource is used up to its limit")
+            }
+            Self::Decrease { factor } => {
+                write!(f, "the SLO is met: limits shrink to {:.0} %", factor * 100.0)
+            }
+            Self::NotCalmYet { calm, needed } => {
+                write!(f, "the SLO has been met for {calm} of {needed} windows")
+            }
             Self::Chosen => f.write_str("the policy chose the limits"),
             Self::ScaleOut(resource) => {
                 write!(f, "one replica more: {resource} is at its largest limit")
@@ -290,46 +342,9 @@ impl fmt::Display for ContainerReason {
     }
 }
 
-/// The interface of learned policies: five numbers from -1 to 1, each a limit between its bounds.
-///
-/// Deviation: limits are spaced evenly on a logarithmic scale. Bounds span two orders of magnitude, and a
-/// linear scale would leave one percent of it to the services that need little.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LimitAction(pub [f64; 5]);
-
-impl LimitAction {
-    /// The limits that it stands for; at the end of a range that the setting has reached already, one
-    /// replica more or fewer (3.2.4).
-    pub fn propose(&self, bounds: &ContainerBounds, from: &ContainerLimits) -> ContainerProposal {
-        let (low, high) = (bounds.low.limits, bounds.high.limits);
-        let limits: [f64; 5] = std::array::from_fn(|index| {
-            let (low, high) = (low[index] as f64, high[index] as f64);
-            let place = (self.0[index].clamp(-1.0, 1.0) + 1.0) / 2.0;
-            low * (high / low).powf(place)
-        });
-        let is_full = |index: &usize| {
-            from.limits[*index] >= high[*index] && limits[*index].round() >= high[*index] as f64
-        };
-        let is_least = |index: usize| {
-            from.limits[index] <= low[index] && limits[index].round() <= low[index] as f64
-        };
-        let mut replicas = f64::from(from.replicas);
-        let mut reasons = vec![ContainerReason::Chosen];
-        if let Some(index) = (0..5).find(is_full) {
-            replicas += 1.0;
-            reasons.push(ContainerReason::ScaleOut(ContainerResource::ALL[index]));
-        } else if (0..5).all(is_least) {
-            replicas = (replicas - 1.0).max(1.0);
-            reasons.push(ContainerReason::ScaleIn);
-        }
-        ContainerProposal { replicas, limits, reasons }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Guards, GuardsConfig, PreparedProposal, decide};
 
     fn limits(replicas: u32, limit: u64) -> ContainerLimits {
         ContainerLimits { replicas, limits: [limit; 5] }
@@ -337,51 +352,11 @@ mod tests {
 
     fn observation(setting: ContainerLimits) -> ContainerObservation {
         ContainerObservation {
-            now: SimTime::ZERO + SimDuration::from_secs(10),
-            window: SimDuration::from_secs(1),
-            setting,
             slo_maintenance: 0.5,
             slo_status: SloStatus::Violated,
-            arrivals_per_s: 10.0,
-            workload_change: 1.0,
-            request_mix: vec![1.0],
             usage: [1000.0, 200.0, 0.0, 0.0, 400.0],
+            ..ContainerObservation::new(SimTime::ZERO, SimDuration::from_secs(1), setting)
         }
-    }
-
-    fn decided(action: [f64; 5], from: ContainerLimits) -> (ContainerLimits, String) {
-        let bounds = ContainerBounds::try_new(limits(1, 100), limits(3, 10_000)).unwrap();
-        let mut guards =
-            Guards::<ContainerScaling>::try_new(GuardsConfig::bounds_only(bounds)).unwrap();
-        let mut policy = PreparedProposal::new(LimitAction(action).propose(&bounds, &from));
-        let decision = decide(&mut policy, &mut guards, &observation(from));
-        (*decision.applied(), decision.to_string())
-    }
-
-    #[test]
-    fn an_action_spans_the_bounds_on_a_logarithmic_scale() {
-        let (applied, words) = decided([-1.0, 0.0, 1.0, 0.5, -2.0], limits(1, 500));
-        assert_eq!(applied.limits, [100, 1000, 10_000, 3162, 100]);
-        assert!(words.ends_with("the policy chose the limits"), "{words}");
-    }
-
-    #[test]
-    fn a_resource_at_its_largest_limit_becomes_a_replica_up_to_the_bound() {
-        let at_most = ContainerLimits { replicas: 2, limits: [500, 10_000, 500, 500, 500] };
-        let (applied, words) = decided([0.0, 1.0, 0.0, 0.0, 0.0], at_most);
-        assert_eq!(applied.replicas, 3);
-        assert!(words.contains("memory bandwidth is at its largest limit"), "{words}");
-        let (applied, words) =
-            decided([0.0, 1.0, 0.0, 0.0, 0.0], ContainerLimits { replicas: 3, ..at_most });
-        assert_eq!(applied.replicas, 3);
-        assert!(words.contains("3 replicas"), "{words}");
-    }
-
-    #[test]
-    fn all_resources_at_their_smallest_limits_are_a_replica_fewer_and_never_none() {
-        assert_eq!(decided([-1.0; 5], limits(2, 100)).0.replicas, 1);
-        assert_eq!(decided([-1.0; 5], limits(1, 100)).0.replicas, 1);
-        assert_eq!(decided([-1.0, -1.0, -1.0, -1.0, 0.0], limits(2, 100)).0.replicas, 2);
     }
 
     #[test]

@@ -18,6 +18,7 @@
 
 mod allocation_bounds;
 mod amount;
+mod container_interface;
 mod container_scaling;
 mod decide;
 mod decision;
@@ -51,9 +52,10 @@ mod virtual_agent;
 
 pub use allocation_bounds::AllocationBounds;
 pub use amount::{Amount, Dimension};
+pub use container_interface::{ContainerFeatures, LimitAction};
 pub use container_scaling::{
     ContainerBounds, ContainerLimits, ContainerObservation, ContainerProposal, ContainerReason,
-    ContainerResource, ContainerScaling, LimitAction,
+    ContainerResource, ContainerScaling,
 };
 pub use decide::decide;
 pub use decision::Decision;
@@ -75,9 +77,10 @@ pub use pod_scaling::PodScaling;
 pub use policies::{
     Aimd, AimdConfig, BurstResponseConfig, DecayingCheckpoint, DecayingHistogram, Ensure,
     EnsureConfig, Fixed, FixedConfig, HistogramBuckets, HistogramCheckpoint, Hpa, HpaConfig,
-    HpaMetric, HpaVpa, HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, ScalingBehavior,
-    ScalingPolicy, ScalingRules, ScalingStep, SelectPolicy, ShortFirst, ShortFirstConfig, SloKind,
-    TargetUtilizationConfig, UsageHistogram, Vpa, VpaCheckpoint, VpaConfig,
+    HpaMetric, HpaVpa, HpaVpaConfig, Joint, JointConfig, Kpa, KpaConfig, LimitAimd,
+    LimitAimdConfig, PodRule, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingStep,
+    SelectPolicy, ShortFirst, ShortFirstConfig, SloKind, TargetUtilizationConfig, UsageHistogram,
+    Vpa, VpaCheckpoint, VpaConfig,
 };
 pub use policy::{Policy, PreparedProposal, Proposal};
 pub use policy_config::PolicyConfig;

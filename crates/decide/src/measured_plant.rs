@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use homeostat_core::{SeedTree, SimDuration};
 
-use crate::{Domain, Error, GpuClock, Plant, PlantSource, Result};
+use crate::{ContainerScaling, Domain, Error, GpuClock, Plant, PlantSource, Result};
 
 /// An exact figure of a simulation, such as `slo_violation_ratio`. Its unit is the end of its name.
 pub type Figure = (&'static str, f64);
@@ -40,6 +40,12 @@ pub trait MeasuredSource<D: Domain>: fmt::Debug + Send + Sync {
     /// A short description of the load.
     fn load(&self) -> String;
 
+    /// The same system with the anomalies of a campaign, whose text this is, and no others. Refuses it
+    /// where nothing can be injected.
+    fn with_campaign(&self, _text: &str) -> Result<Arc<dyn MeasuredSource<D>>> {
+        Err(Error::plant("no anomalies can be injected into this system"))
+    }
+
     /// A plant. All its random streams come from `seeds`.
     fn make(&self, seeds: &SeedTree) -> Result<Box<dyn MeasuredPlant<D>>>;
 }
@@ -52,6 +58,8 @@ pub enum SimulatedSystem {
     Pods(Arc<dyn PlantSource>),
     /// GPUs, whose clocks governors choose.
     GpuClocks(Arc<dyn MeasuredSource<GpuClock>>),
+    /// Containers, whose replicas and limits of five resources policies choose.
+    Containers(Arc<dyn MeasuredSource<ContainerScaling>>),
 }
 
 impl SimulatedSystem {
@@ -61,6 +69,9 @@ impl SimulatedSystem {
             Self::Pods(system) => Ok(system),
             Self::GpuClocks(_) => Err(Error::plant(
                 "it scales no pods: `homeostat sim` runs governors of clocks on it",
+            )),
+            Self::Containers(_) => Err(Error::plant(
+                "it scales no pods: `homeostat sim` runs policies for five limits on it",
             )),
         }
     }

@@ -7,6 +7,8 @@ mod hpa;
 mod hpa_vpa;
 mod joint;
 mod kpa;
+mod limit_aimd;
+mod pod_rule;
 mod short_first;
 mod vpa;
 
@@ -20,6 +22,8 @@ pub use hpa::{
 pub use hpa_vpa::{HpaVpa, HpaVpaConfig};
 pub use joint::{BurstResponseConfig, Joint, JointConfig, SloKind, TargetUtilizationConfig};
 pub use kpa::{Kpa, KpaConfig};
+pub use limit_aimd::{LimitAimd, LimitAimdConfig};
+pub use pod_rule::PodRule;
 pub use short_first::{ShortFirst, ShortFirstConfig};
 pub use vpa::{
     DecayingCheckpoint, DecayingHistogram, HistogramBuckets, HistogramCheckpoint, UsageHistogram,
