@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use crate::SpanDefects;
 use crate::span::{MAX_NS, Span, SpanKind};
 use crate::store::{OperationId, SpanStore};
+use crate::{NameId, SpanDefects};
 
 /// Spans of one trace as a forest, parents before children, the children of a node side by side.
 /// Each root is a request.
@@ -19,6 +19,10 @@ pub struct RequestGraph {
 pub struct Node {
     /// What was done.
     pub operation: OperationId,
+    /// The replica that did it.
+    pub instance: NameId,
+    /// Its role in a call.
+    pub kind: SpanKind,
     /// Start on the clock of the root, in nanoseconds since 1970. Never before the parent's.
     pub start_ns: i64,
     /// End on the clock of the root. Unless in the background, never after the parent's.
@@ -334,6 +338,8 @@ fn better_copy(store: &SpanStore, a: &Span, b: &Span) -> Ordering {
 fn root_node(span: &Span, place: u32) -> Node {
     Node {
         operation: span.operation,
+        instance: span.instance,
+        kind: span.kind,
         start_ns: span.start_ns,
         end_ns: span.start_ns + span.duration_ns,
         is_background: false,

@@ -149,7 +149,8 @@ impl SpanStore {
         self.names.text(self.operations[operation.index()].1)
     }
 
-    pub(crate) fn name(&self, id: NameId) -> &str {
+    /// A name that was interned.
+    pub fn name(&self, id: NameId) -> &str {
         self.names.text(id)
     }
 

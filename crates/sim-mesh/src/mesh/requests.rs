@@ -39,7 +39,10 @@ pub(super) struct Rpc {
     has_failed: bool,
     /// CPU time of each piece between two stages.
     piece: f64,
+    /// When the call was made, when it reached the replica, and when the answer was ready.
+    called: SimTime,
     arrived: SimTime,
+    replied: SimTime,
     span: u64,
     parent_span: u64,
 }
@@ -86,7 +89,9 @@ impl Mesh {
             is_background,
             has_failed: false,
             piece: 0.0,
+            called: self.now,
             arrived: self.now,
+            replied: self.now,
             span,
             parent_span,
         };
@@ -227,22 +232,8 @@ impl Mesh {
 
     fn reply(&mut self, rpc: u32) {
         let this = &mut self.rpcs[rpc as usize];
-        this.is_answering = true;
+        (this.is_answering, this.replied) = (true, self.now);
         let this = *this;
-        let request = &self.requests[this.request as usize];
-        if request.trace != 0 {
-            self.spans.push(SpanRecord {
-                trace: request.trace,
-                span: this.span,
-                parent: this.parent_span,
-                operation: this.operation,
-                replica: this.replica,
-                start: this.arrived,
-                end: self.now,
-                is_error: this.has_failed,
-                is_background: this.is_background,
-            });
-        }
         let service = self.replicas[this.replica as usize].service as usize;
         let bytes = if this.has_failed {
             REQUEST_BYTES
@@ -255,6 +246,7 @@ impl Mesh {
     /// The caller has the answer.
     pub(super) fn answer(&mut self, rpc: u32) {
         let this = self.rpcs[rpc as usize];
+        self.record(&this);
         self.free_rpcs.push(rpc);
         self.handled += 1;
         self.conservation.calls_answered += 1;
@@ -289,6 +281,27 @@ impl Mesh {
         request.open -= 1;
         if request.open == 0 {
             self.free_requests.push(this.request);
+        }
+    }
+
+    /// Records an answered call if those of its request are.
+    fn record(&mut self, rpc: &Rpc) {
+        let trace = self.requests[rpc.request as usize].trace;
+        if trace != 0 {
+            self.spans.push(SpanRecord {
+                trace,
+                span: rpc.span,
+                parent: rpc.parent_span,
+                operation: rpc.operation,
+                replica: rpc.replica,
+                caller: rpc.caller,
+                called: rpc.called,
+                start: rpc.arrived,
+                end: rpc.replied,
+                answered: self.now,
+                is_error: rpc.has_failed,
+                is_background: rpc.is_background,
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use homeostat_core::{Fraction, SimDuration, SimTime};
 use homeostat_des::{Histogram, Samples};
 use homeostat_spans::{NewSpan, SpanKind, SpanStore};
 
-use super::Mesh;
+use super::{Mesh, NONE};
 
 /// Counts since time zero. Every request and every call that came in is over, or is still inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +56,8 @@ pub struct RequestWindow {
     pub arrived: u64,
     /// Failed or answered too late.
     pub dropped: u64,
+    /// Failed.
+    pub failed: u64,
     /// Latencies of those answered without an error.
     pub latency: Samples,
 }
@@ -71,7 +73,7 @@ pub struct ServiceWindow {
     pub usage: [f64; 5],
 }
 
-/// A span as the simulator records it.
+/// An answered call as the simulator records it: the spans of both of its sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanRecord {
     /// Number of the trace, from one.
@@ -82,10 +84,16 @@ pub struct SpanRecord {
     pub parent: u64,
     pub(super) operation: u32,
     pub(super) replica: u32,
-    /// When the call reached the replica.
+    /// The replica that made the call, or [`NONE`] for a client.
+    pub(super) caller: u32,
+    /// When the call was made.
+    pub called: SimTime,
+    /// When it reached the replica.
     pub start: SimTime,
     /// When the answer was ready.
     pub end: SimTime,
+    /// When the answer reached the caller.
+    pub answered: SimTime,
     /// Whether it failed.
     pub is_error: bool,
     /// Whether no answer is waited for.
@@ -117,6 +125,7 @@ impl Types {
             total.dropped += 1;
             window.dropped += 1;
         }
+        window.failed += u64::from(failed);
         if !failed {
             total.latency.record(latency);
             window.latency.record(latency);
@@ -183,6 +192,11 @@ impl Mesh {
         Conservation { requests_open, calls_open, ..self.conservation }
     }
 
+    /// From now on, spans are recorded of one request in so many; zero for none.
+    pub fn record_every(&mut self, requests: u32) {
+        self.setup.record_every = requests;
+    }
+
     /// Takes the spans recorded since this was last called.
     pub fn take_spans(&mut self) -> Vec<SpanRecord> {
         std::mem::take(&mut self.spans)
@@ -194,20 +208,27 @@ impl Mesh {
             .map(|number| store.intern(&self.replica_name(super::ReplicaId(number))))
             .collect();
         let topology = self.topology();
+        // The side of the caller is named by what it calls: calls of two services must not look alike.
         let operations: Vec<_> = topology
             .operations
             .iter()
             .map(|operation| {
                 let service = &topology.services[operation.service as usize].name;
-                (store.intern(service), store.intern(&operation.name))
+                let call = store.intern(&format!("{service}/{}", operation.name));
+                (store.intern(service), store.intern(&operation.name), call)
             })
             .collect();
+        let services: Vec<_> =
+            topology.services.iter().map(|service| store.intern(&service.name)).collect();
         for span in spans {
-            let (service, operation) = operations[span.operation as usize];
-            store.push(&NewSpan {
+            let (service, operation, call) = operations[span.operation as usize];
+            // The two sides have an id each; clients of the application record nothing.
+            let (server_id, client_id) = (2 * span.span, 2 * span.span + 1);
+            let has_client = span.caller != NONE && !span.is_background;
+            let server = NewSpan {
                 trace_id: u128::from(span.trace),
-                span_id: span.span,
-                parent_id: span.parent,
+                span_id: server_id,
+                parent_id: if has_client { client_id } else { 2 * span.parent },
                 service,
                 instance: replicas[span.replica as usize],
                 operation,
@@ -216,7 +237,21 @@ impl Mesh {
                 kind: SpanKind::Server,
                 is_error: span.is_error,
                 follows_from: span.is_background,
-            });
+            };
+            if has_client {
+                store.push(&NewSpan {
+                    span_id: client_id,
+                    parent_id: 2 * span.parent,
+                    service: services[self.replicas[span.caller as usize].service as usize],
+                    operation: call,
+                    instance: replicas[span.caller as usize],
+                    start_ns: EPOCH_NS + span.called.nanos(),
+                    end_ns: EPOCH_NS + span.answered.nanos(),
+                    kind: SpanKind::Client,
+                    ..server
+                });
+            }
+            store.push(&server);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The spans of the simulator are those of a real system: the readers' store and analysis take them.
 
-use homeostat_core::SeedTree;
-use homeostat_sim_mesh::Mesh;
-use homeostat_spans::{AnalysisOptions, CriticalPaths, SpanLimits, SpanStore, TimeRange};
+use homeostat_anomalies::AnomalyKind;
+use homeostat_core::{SeedTree, SimDuration};
+use homeostat_sim_mesh::{Mesh, SpanRecord};
+use homeostat_spans::{
+    AnalysisOptions, CriticalPaths, OperationId, SpanLimits, SpanStore, TimeRange, for_each_request,
+};
 
 use crate::setup::plan;
 
@@ -12,13 +15,14 @@ fn recorded_spans_make_whole_requests_with_the_latency_that_was_measured() {
     let mut setup = plan.setup();
     setup.record_every = 1;
     // A span is the time inside the service; the client also waits for two messages.
-    setup.link = homeostat_core::SimDuration::ZERO;
+    setup.link = SimDuration::ZERO;
     let mut mesh = Mesh::new(setup, &SeedTree::new(6)).unwrap();
     mesh.run_for(5.0);
     let spans = mesh.take_spans();
     let mut store = SpanStore::new(SpanLimits::default());
     mesh.store_spans(&spans, &mut store);
-    assert_eq!(store.len(), spans.len());
+    let with_client = |span: &&SpanRecord| span.parent != 0 && !span.is_background;
+    assert_eq!(store.len(), spans.len() + spans.iter().filter(with_client).count());
     let (reports, defects) =
         CriticalPaths::analyse(&mut store, &AnalysisOptions::default(), &[TimeRange::ALL]);
     let requests: u64 = reports[0].operations.iter().map(|report| report.requests).sum();
@@ -43,4 +47,29 @@ fn one_request_in_so_many_is_recorded_as_a_whole() {
     let tenth = mesh.conservation().requests_arrived as f64 / 10.0;
     assert!((roots - tenth).abs() <= 5.0, "{roots} of {tenth}");
     assert!(mesh.take_spans().is_empty());
+}
+
+#[test]
+fn the_slowest_of_parallel_calls_is_on_the_critical_path() {
+    let plan = plan(|config| config.topology = "social-network".to_owned());
+    let mut setup = plan.setup();
+    setup.record_every = 1;
+    let mut mesh = Mesh::new(setup, &SeedTree::new(6)).unwrap();
+    let text = mesh.topology().service("text-service").unwrap();
+    let replica = mesh.ready_replicas(text)[0];
+    mesh.inject(AnomalyKind::NetworkDelay, replica, 1.0, SimDuration::from_secs(60)).unwrap();
+    mesh.run_for(5.0);
+    let spans = mesh.take_spans();
+    let mut store = SpanStore::new(SpanLimits::default());
+    mesh.store_spans(&spans, &mut store);
+    let mut paths = Vec::new();
+    for_each_request(&mut store, &AnalysisOptions::default(), |request| {
+        let nodes = request.graph.nodes();
+        let path = request.steps.iter().map(|step| nodes[step.node].operation);
+        paths.push((nodes[request.root].operation, path.collect::<Vec<_>>()));
+    });
+    paths.retain(|(root, _)| store.name_of(*root) == "compose-post");
+    let is_text = |operation: &OperationId| store.service_of(*operation) == "text-service";
+    let with_text = paths.iter().filter(|(_, path)| path.iter().any(is_text)).count();
+    assert!(paths.len() > 50 && with_text > paths.len() * 9 / 10, "{with_text} of {}", paths.len());
 }
