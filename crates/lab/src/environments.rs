@@ -42,7 +42,7 @@ impl Environments {
             .with(&homeostat_env::TOY)
             .with_plants(&homeostat_sim_faas::SIMULATOR)
             .with_plants(&homeostat_sim_deploy::SIMULATOR)
-            .with(&homeostat_sim_mesh::SIMULATOR)
+            .with_plants(&homeostat_sim_mesh::SIMULATOR)
             .with(&homeostat_sim_link::SIMULATOR)
             .with_plants(&homeostat_sim_gpu::SIMULATOR)
     }

@@ -5,7 +5,7 @@
 //! them. It owns its weights, moments, buffers and random stream, so agents are independent and
 //! [`for_each_agent`] runs each agent's whole update as one task. A [`Policy`] is what remains
 //! after training: one file with weights, schemas and provenance. [`LearnedPolicy`] serves it
-//! through `decide`. An [`OfflineLearner`] learns from an [`OfflineDataset`] and never acts; [`evaluate`] estimates from
+//! through `decide`, [`LearnedLimits`] to containers with five resources. An [`OfflineLearner`] learns from an [`OfflineDataset`] and never acts; [`evaluate`] estimates from
 //! recorded decisions what a policy is worth.
 //!
 //! A learner never steps an environment: the training loop passes observations and rewards. Runs
@@ -66,6 +66,7 @@ mod encoder;
 mod error;
 mod evaluation;
 mod fleet;
+mod learned_limits;
 mod learned_policy;
 mod learner;
 mod noise;
@@ -92,6 +93,7 @@ pub use evaluation::{
     Estimate, EvaluationConfig, MIN_TRAJECTORIES, OfflineEvaluation, Recording, evaluate,
 };
 pub use fleet::{for_each_agent, for_each_agent_of};
+pub use learned_limits::LearnedLimits;
 pub use learned_policy::LearnedPolicy;
 pub use learner::{AgentContext, Learned, Learner, Outcome};
 pub use noise::NoiseConfig;

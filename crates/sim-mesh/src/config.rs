@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use homeostat_anomalies::{Campaign, RandomAnomalies};
 use homeostat_core::{Fraction, SeedTree, SimDuration, Slo};
 use homeostat_decide::{ContainerBounds, ContainerLimits};
 use homeostat_load::LoadShape;
@@ -57,6 +58,17 @@ pub enum MeshLoad {
     Bursty,
 }
 
+impl MeshLoad {
+    /// The name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Diurnal => "diurnal",
+            Self::Bursty => "bursty",
+        }
+    }
+}
+
 /// Settings that have been checked, and what follows from them.
 #[derive(Debug, Clone)]
 pub struct MeshPlan {
@@ -68,6 +80,8 @@ pub struct MeshPlan {
     /// The service that every agent controls, if the settings name one.
     pub(crate) service: Option<usize>,
     pub(crate) window: SimDuration,
+    /// What a simulation injects.
+    pub(crate) campaign: Arc<Campaign>,
 }
 
 impl Default for MeshConfig {
@@ -118,6 +132,7 @@ impl MeshConfig {
             service,
             window: seconds(self.window_s),
             topology: Arc::new(topology),
+            campaign: Arc::new(self.campaign()?),
         };
         plan.slos = plan.isolated_slos()?.into();
         Ok(plan)
@@ -188,6 +203,11 @@ impl MeshConfig {
         }
     }
 
+    /// Random anomalies in all services.
+    fn campaign(&self) -> Result<Campaign> {
+        Ok(Campaign::random(RandomAnomalies::new(self.anomalies_per_s, self.anomaly_s))?)
+    }
+
     fn load(&self, per_second: f64) -> LoadShape {
         match self.load {
             MeshLoad::Poisson => LoadShape::Poisson { per_second },
@@ -251,6 +271,11 @@ impl MeshPlan {
     /// The service graph.
     pub fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// The names of the services.
+    pub fn service_names(&self) -> Vec<&str> {
+        self.topology.services().iter().map(|service| service.name.as_str()).collect()
     }
 
     /// The setting of a service at the start.

@@ -1,22 +1,19 @@
 //! `mesh/container-v1`: the five limits and the replicas of one service, while anomalies are injected into it
 //! (dissertation, 3.2.4).
 
+use std::sync::Arc;
+
+use homeostat_anomalies::{Campaign, Injections, RandomAnomalies};
 use homeostat_core::{Persist, SeedTree, Snapshot, Stream};
 use homeostat_decide::{
-    ContainerObservation, ContainerResource, ContainerScaling, Guards, GuardsConfig, LimitAction,
-    Plant, PreparedProposal, decide,
+    ContainerFeatures, ContainerScaling, Guards, GuardsConfig, LimitAction, Plant,
+    PreparedProposal, decide,
 };
 use homeostat_env::{Action, Card, Dynamics, EnvSpec, Field, Info, Outcome, Played, Space};
 
-use crate::config::seconds;
-use crate::{AnomalyKind, MeshConfig, MeshPlan, MeshPlant};
+use crate::{MeshConfig, MeshPlan, MeshPlant};
 
 pub(crate) const CONTAINER: &str = "mesh/container-v1";
-
-/// Largest value of the change of workload and of a utilisation.
-const MAX_RATIO: f32 = 4.0;
-/// Levels of a share in the code of the request mix.
-const LEVELS: f64 = 4.0;
 
 /// The environment. Its state is saved as the seed and the actions of the episode, and restored by playing
 /// them again.
@@ -31,7 +28,7 @@ struct Playing {
     plant: MeshPlant,
     guards: Guards<ContainerScaling>,
     service: usize,
-    injector: Injector,
+    injections: Injections,
 }
 
 impl Container {
@@ -50,11 +47,23 @@ impl Container {
         let plant = MeshPlant::new(&self.plan, &seeds).expect("the plan was validated");
         let bounds = *self.plan.bounds(service);
         let guards = Guards::try_new(GuardsConfig::bounds_only(bounds)).expect("bounds are valid");
-        let injector = Injector::new(self.plan.config(), seeds.stream("anomalies"));
-        let mut playing = Playing { played: Played::new(seed), plant, guards, service, injector };
+        let injections = self.injections(service, &seeds);
+        let mut playing = Playing { played: Played::new(seed), plant, guards, service, injections };
         // The first decision needs something to look at.
         playing.advance();
         playing
+    }
+
+    /// Random anomalies in the controlled service.
+    fn injections(&self, service: usize, seeds: &SeedTree) -> Injections {
+        let config = self.plan.config();
+        let name = self.plan.topology().services()[service].name.as_str();
+        let anomalies = RandomAnomalies {
+            services: vec![name.to_owned()],
+            ..RandomAnomalies::new(config.anomalies_per_s, config.anomaly_s)
+        };
+        let campaign = Campaign::random(anomalies).expect("the settings were validated");
+        campaign.injections(&self.plan.service_names(), seeds).expect("the service is of the plan")
     }
 
     fn playing(&self) -> &Playing {
@@ -75,104 +84,43 @@ impl Playing {
     }
 
     fn advance(&mut self) {
-        self.injector.inject(&mut self.plant, self.service);
+        // At the start of a step, whenever in the one before it was due.
+        while let Some(injection) = self.injections.due(self.plant.mesh().now()) {
+            self.plant.inject(&injection);
+        }
         self.plant.advance().expect("a simulated cluster always goes on");
     }
 }
 
-/// Anomalies of random types at random times: exponential gaps, uniform types and intensities.
-struct Injector {
-    per_s: f64,
-    length_s: f64,
-    rng: Stream,
-    /// In seconds since the start.
-    next_s: f64,
-}
-
-impl Injector {
-    fn new(config: &MeshConfig, rng: Stream) -> Self {
-        let mut this =
-            Self { per_s: config.anomalies_per_s, length_s: config.anomaly_s, rng, next_s: 0.0 };
-        this.wait();
-        this
-    }
-
-    fn wait(&mut self) {
-        self.next_s += match self.per_s {
-            0.0 => f64::INFINITY,
-            per_s => -(1.0 - self.rng.uniform()).ln() / per_s,
-        };
-    }
-
-    /// Injects what is due by now into a replica of the service.
-    fn inject(&mut self, plant: &mut MeshPlant, service: usize) {
-        let now_s = plant.mesh().now().seconds();
-        while self.next_s <= now_s {
-            let kind = AnomalyKind::ALL[self.rng.below(AnomalyKind::ALL.len())];
-            let intensity = self.rng.uniform();
-            let length = seconds(self.length_s * self.rng.range(0.5, 1.5));
-            let replicas = plant.mesh().ready_replicas(service);
-            let replica = replicas[self.rng.below(replicas.len())];
-            let mesh = plant.mesh_mut();
-            mesh.inject(kind, replica, intensity, length).expect("the intensity is in range");
-            self.wait();
-        }
-    }
-}
-
-/// The state of Table 3.2: SLO maintenance, change of workload, request mix, utilisation.
-fn features(seen: &ContainerObservation) -> [f32; 8] {
-    let mut features = [0.0; 8];
-    features[0] = seen.slo_maintenance as f32;
-    features[1] = (seen.workload_change as f32).min(MAX_RATIO);
-    features[2] = mix_code(&seen.request_mix) as f32;
-    for (feature, utilization) in features[3..].iter_mut().zip(seen.utilization()) {
-        *feature = (utilization as f32).min(MAX_RATIO);
-    }
-    features
-}
-
-/// One number for the shares of all types: the digits of a number of that many levels, from zero to one.
-fn mix_code(mix: &[f64]) -> f64 {
-    let level = |share: &f64| (share * LEVELS).floor().min(LEVELS - 1.0);
-    mix.iter().rev().fold(0.0, |code, share| (code + level(share)) / LEVELS)
-}
-
 pub(crate) fn spec(config: &MeshConfig) -> EnvSpec {
-    let mut high = vec![MAX_RATIO; 8];
-    (high[0], high[2]) = (1.0, 1.0);
-    let mut observation = vec![
-        Field::new(
-            "slo_maintenance",
-            "0 to 1: SLO over measured p99 of the requests that call the service",
-        ),
-        Field::new("workload_change", "0 to 4: rate of calls over that of the step before"),
-        Field::new("request_mix", "0 to 1: code of the shares of all types of requests"),
-    ];
-    let resources = ContainerResource::ALL.map(ContainerResource::name);
-    observation.extend(resources.map(|name| Field {
-        name: format!("{}_utilization", name.replace(' ', "_").to_lowercase()).into(),
-        meaning: "0 to 4: use over limit, of all replicas".into(),
-    }));
-    let limit = |name: &str| Field {
-        name: format!("{}_limit", name.replace(' ', "_").to_lowercase()).into(),
-        meaning: "-1 to 1: from the smallest to the largest limit, on a logarithmic scale".into(),
+    let control = LimitAction::control_schema();
+    let fields = &control.features.features;
+    let range = |end: &dyn Fn(usize) -> Option<f32>| {
+        (0..fields.len()).map(|place| end(place).expect("features are bounded")).collect()
     };
+    let (low, high) = (range(&|place| fields[place].low), range(&|place| fields[place].high));
+    let observation: Vec<Field> = fields.iter().map(Field::from).collect();
+    let action = control
+        .action
+        .parts
+        .iter()
+        .map(|part| Field { name: part.name.clone().into(), meaning: part.meaning.clone().into() });
+    let action: Vec<Field> = action.collect();
     EnvSpec {
         id: CONTAINER.parse().expect("the id is well-formed"),
-        observation: Space::Box { low: vec![0.0; 8], high },
+        observation: Space::Box { low, high },
         action: Space::uniform_box(5, -1.0, 1.0),
         time_limit: Some(config.steps),
         card: Card {
             summary: "One microservice: limits of five resources and replicas, while anomalies are injected.",
             observation,
-            action: resources.map(limit).to_vec(),
+            action,
             reward: "5 alpha * slo_maintenance + (1 - alpha) * the sum of five utilisations, each at most 1",
             termination: "never",
             source: "FIRM (OSDI 2020) and chapter 3 of the dissertation, Table 3.2; topologies as `homeostat \
                      config show` names them; costs of calls are this project's",
         },
-        control: None,
+        control: Some(Arc::new(control)),
     }
 }
 
@@ -195,7 +143,7 @@ impl Dynamics for Container {
 
     fn observe(&self, obs: &mut [f32]) {
         let playing = self.playing();
-        obs.copy_from_slice(&features(playing.plant.observe(playing.service)));
+        obs.copy_from_slice(&ContainerFeatures::of(playing.plant.observe(playing.service)).0);
     }
 
     fn render(&self) -> String {
@@ -247,25 +195,5 @@ impl Persist for Container {
         }
         self.episode = Some(playing);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn different_mixes_have_different_codes_from_zero_to_one() {
-        let mut codes = vec![
-            mix_code(&[1.0, 0.0, 0.0]),
-            mix_code(&[0.0, 1.0, 0.0]),
-            mix_code(&[0.0, 0.0, 1.0]),
-            mix_code(&[0.5, 0.5, 0.0]),
-            mix_code(&[0.0, 0.5, 0.5]),
-        ];
-        assert!(codes.iter().all(|code| (0.0..1.0).contains(code)));
-        codes.sort_by(f64::total_cmp);
-        codes.dedup();
-        assert_eq!(codes.len(), 5);
     }
 }

@@ -27,6 +27,9 @@ pub enum Error {
     /// A quantity that cannot be one.
     #[error(transparent)]
     Core(#[from] homeostat_core::Error),
+    /// A campaign that cannot be carried out.
+    #[error(transparent)]
+    Campaign(#[from] homeostat_anomalies::Error),
     /// Bounds that cannot be some.
     #[error(transparent)]
     Decide(#[from] homeostat_decide::Error),

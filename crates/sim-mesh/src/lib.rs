@@ -4,7 +4,8 @@
 //!
 //! [`Topology`] has the graphs of Social Network, Media, Hotel Reservation and Train-Ticket as data.
 //! [`Mesh`] plays requests through one, and reports what a real system reports: latencies, use of resources,
-//! and spans that [`homeostat_spans`] reads. [`AnomalyKind`] has the seven types of anomalies that can be injected.
+//! and spans that [`homeostat_spans`] reads. Anomalies of seven types can be injected, by hand or by a campaign
+//! ([`homeostat_anomalies`]). [`MeshPlant`] is the cluster under `decide()`.
 //!
 //! Every request and every call is conserved: see [`Conservation`].
 //!
@@ -38,8 +39,9 @@ mod plant;
 mod service_kind;
 mod simulator;
 mod topology;
+mod totals;
 
-pub use anomaly::AnomalyKind;
+pub use anomaly::stressed_resource;
 pub use config::{MeshConfig, MeshPlan};
 pub use delays::{COLD_START, Delay, WARM_START};
 pub use error::{Error, Result};

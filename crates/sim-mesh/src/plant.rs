@@ -1,11 +1,16 @@
 //! The cluster as a plant for `decide()`: a target is a service, its setting the replicas and the five limits of each.
 
-use homeostat_core::{SeedTree, SimTime, Stream};
+use std::sync::Arc;
+
+use homeostat_anomalies::{Campaign, Injection, Injections};
+use homeostat_core::{Fraction, SeedTree, SimDuration, SimTime, Stream};
 use homeostat_decide::{
-    ContainerLimits, ContainerObservation, ContainerScaling, Decision, Plant, SloStatus,
+    ContainerBounds, ContainerLimits, ContainerObservation, ContainerScaling, Decision, Figure,
+    MeasuredPlant, MeasuredSource, Plant, SloStatus,
 };
 
-use crate::{Error, Mesh, MeshPlan, RequestWindow};
+use crate::totals::{InjectedNow, ServiceFigures, ServiceTotals, SystemTotals};
+use crate::{AnomalyId, Mesh, MeshPlan, RequestWindow, ServiceWindow};
 
 /// A cluster that is observed and controlled window by window.
 #[derive(Debug, Clone)]
@@ -15,6 +20,11 @@ pub struct MeshPlant {
     observations: Vec<ContainerObservation>,
     windows: Vec<RequestWindow>,
     noise: Stream,
+    /// What a campaign still injects.
+    injections: Option<Injections>,
+    injected: InjectedNow,
+    services: Vec<ServiceTotals>,
+    totals: SystemTotals,
 }
 
 impl MeshPlant {
@@ -23,23 +33,36 @@ impl MeshPlant {
         let mesh = Mesh::new(plan.setup(), seeds)?;
         let types = plan.topology().request_types().count();
         let idle = |service| ContainerObservation {
-            now: SimTime::ZERO,
-            window: plan.window,
-            setting: *plan.limits(service),
-            slo_maintenance: 1.0,
-            slo_status: SloStatus::Unknown,
-            arrivals_per_s: 0.0,
-            workload_change: 1.0,
             request_mix: vec![1.0 / types as f64; types],
-            usage: [0.0; 5],
+            ..ContainerObservation::new(SimTime::ZERO, plan.window, *plan.limits(service))
         };
+        let services = plan.topology().services().len();
         Ok(Self {
-            observations: (0..plan.topology().services().len()).map(idle).collect(),
+            observations: (0..services).map(idle).collect(),
+            injections: None,
+            injected: InjectedNow::default(),
+            services: vec![ServiceTotals::default(); services],
+            totals: SystemTotals::default(),
             windows: Vec::new(),
             noise: seeds.stream("telemetry noise"),
             plan: plan.clone(),
             mesh,
         })
+    }
+
+    /// The same with the injections of a campaign, each at its time.
+    pub fn with_injections(self, injections: Injections) -> Self {
+        Self { injections: Some(injections), ..self }
+    }
+
+    /// Injects an anomaly now. None where no replica serves.
+    pub fn inject(&mut self, injection: &Injection) -> Option<AnomalyId> {
+        let Injection { kind, service, intensity, duration, .. } = *injection;
+        let replicas = self.mesh.ready_replicas(service);
+        let replica = replicas[injection.replica(replicas.len())?];
+        let id = self.mesh.inject(kind, replica, intensity, duration);
+        self.injected.add(*injection, self.mesh.now());
+        Some(id.expect("campaigns are checked"))
     }
 
     /// The cluster.
@@ -55,6 +78,46 @@ impl MeshPlant {
     /// The requests of the last window, by type.
     pub fn windows(&self) -> &[RequestWindow] {
         &self.windows
+    }
+
+    /// Plays until `end`, and injects what is due on the way.
+    fn play(&mut self, end: SimTime) {
+        self.injected.begin_window(self.mesh.now());
+        while let Some(injection) = self.injections.as_mut().and_then(|all| all.due(end)) {
+            self.mesh.run_until(injection.at);
+            self.inject(&injection);
+        }
+        self.mesh.run_until(end);
+    }
+
+    /// Adds the requests of a window to the totals.
+    fn count(&mut self, windows: &[RequestWindow], maintenance: &[Option<f64>]) {
+        let totals = &mut self.totals;
+        for (window, slo) in windows.iter().zip(self.plan.slos()) {
+            let (answered, dropped) = (window.latency.count() as f64, window.dropped as f64);
+            // One that is answered after the client gave up has a latency, and it is later than the SLO.
+            let late = window.latency.count_above(slo.threshold()) as f64;
+            totals.requests += answered + window.failed as f64;
+            totals.dropped += dropped;
+            totals.violations += late + window.failed as f64;
+        }
+        let is_violated = |met: &Option<f64>| met.is_some_and(|met| met < 1.0);
+        totals.windows += 1.0;
+        totals.violated += f64::from(maintenance.iter().any(is_violated));
+    }
+
+    fn count_service(&mut self, service: usize, window: &ServiceWindow) {
+        let obs = &self.observations[service];
+        let replicas = f64::from(obs.setting.replicas);
+        self.services[service].add(ServiceFigures {
+            windows: 1.0,
+            calls: window.arrived as f64,
+            refused: window.refused as f64,
+            violated: f64::from(obs.slo_status == SloStatus::Violated),
+            cpu_used: window.usage[0] / 1e3,
+            cpu_limit: replicas * obs.setting.limits[0] as f64 / 1e3,
+            replicas,
+        });
     }
 
     /// SLO over measured p99 of a type in a window, at most one; none without requests.
@@ -84,16 +147,16 @@ impl MeshPlant {
 }
 
 impl Plant<ContainerScaling> for MeshPlant {
-    type Error = Error;
+    type Error = homeostat_decide::Error;
 
     fn targets(&self) -> usize {
         self.observations.len()
     }
 
-    fn advance(&mut self) -> Result<(), Error> {
+    fn advance(&mut self) -> homeostat_decide::Result<()> {
         let window = self.plan.window;
         let end = self.mesh.now() + window;
-        self.mesh.run_until(end);
+        self.play(end);
         let mut windows = self.mesh.close_request_windows();
         let services = self.mesh.close_service_windows(window);
         let arrived: u64 = windows.iter().map(|window| window.arrived).sum();
@@ -104,6 +167,7 @@ impl Plant<ContainerScaling> for MeshPlant {
             .enumerate()
             .map(|(kind, window)| self.maintenance(kind, window))
             .collect();
+        self.count(&windows, &maintenance);
         for (service, seen) in services.into_iter().enumerate() {
             let needs = self.plan.topology().needs(service);
             let worst = needs.filter_map(|kind| maintenance[kind]).reduce(f64::min);
@@ -130,6 +194,7 @@ impl Plant<ContainerScaling> for MeshPlant {
                 request_mix: mix.clone(),
                 usage,
             };
+            self.count_service(service, &seen);
         }
         self.windows = windows;
         Ok(())
@@ -143,9 +208,75 @@ impl Plant<ContainerScaling> for MeshPlant {
         &mut self,
         target: usize,
         decision: &Decision<ContainerScaling>,
-    ) -> Result<ContainerLimits, Error> {
+    ) -> homeostat_decide::Result<ContainerLimits> {
         let granted = self.mesh.apply(target, decision);
         self.observations[target].setting = granted;
         Ok(granted)
+    }
+}
+
+impl MeasuredPlant<ContainerScaling> for MeshPlant {
+    fn name(&self, target: usize) -> &str {
+        &self.plan.topology().services()[target].name
+    }
+
+    fn bounds(&self, target: usize) -> ContainerBounds {
+        *self.plan.bounds(target)
+    }
+
+    fn window(&self, target: usize) -> Vec<Figure> {
+        let mut figures = self.services[target].window.figures();
+        figures.push(("slo_maintenance", self.observations[target].slo_maintenance));
+        figures.extend(self.injected.figures(target, self.mesh.now(), self.plan.window));
+        figures
+    }
+
+    fn totals(&mut self, target: usize) -> Vec<Figure> {
+        self.services[target].sum().figures()
+    }
+
+    fn system_totals(&mut self) -> Vec<Figure> {
+        let over_slo = self.plan.slos().iter().enumerate().filter_map(|(kind, slo)| {
+            let p99 = self.mesh.totals(kind).latency.quantile(Fraction::from_percent(99))?;
+            Some(p99.seconds() / slo.threshold().seconds())
+        });
+        let worst = over_slo.fold(0.0, f64::max);
+        self.totals.figures(&self.services, worst)
+    }
+}
+
+impl MeasuredSource<ContainerScaling> for MeshPlan {
+    fn targets(&self) -> usize {
+        self.topology().services().len()
+    }
+
+    fn window(&self) -> SimDuration {
+        self.window
+    }
+
+    fn load(&self) -> String {
+        self.config().load.name().to_owned()
+    }
+
+    fn with_campaign(
+        &self,
+        text: &str,
+    ) -> homeostat_decide::Result<Arc<dyn MeasuredSource<ContainerScaling>>> {
+        let campaign = Campaign::parse(text).map_err(homeostat_decide::Error::plant)?;
+        // A service that does not exist is refused now, not by the first seed.
+        let check = campaign.injections(&self.service_names(), &SeedTree::new(0));
+        check.map_err(homeostat_decide::Error::plant)?;
+        let mut plan = self.clone();
+        plan.campaign = Arc::new(campaign);
+        Ok(Arc::new(plan))
+    }
+
+    fn make(
+        &self,
+        seeds: &SeedTree,
+    ) -> homeostat_decide::Result<Box<dyn MeasuredPlant<ContainerScaling>>> {
+        let injections = self.campaign.injections(&self.service_names(), seeds);
+        let injections = injections.map_err(homeostat_decide::Error::plant)?;
+        Ok(Box::new(MeshPlant::new(self, seeds)?.with_injections(injections)))
     }
 }

@@ -1,7 +1,9 @@
 //! The value that this crate exports: environments and settings of microservices.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use homeostat_decide::{PlantSimulator, SimulatedSystem};
 use homeostat_env::{
     ConfiguredSimulator, Env, EnvSpec, Episode, Error as EnvError, Simulator, read_settings,
     unknown_id,
@@ -52,6 +54,19 @@ impl Simulator for MeshSimulator {
     }
 }
 
+impl PlantSimulator for MeshSimulator {
+    fn env(&self) -> &'static str {
+        CONTAINER
+    }
+
+    fn system(&self, configured: &dyn Any) -> homeostat_decide::Result<SimulatedSystem> {
+        let configured: &ConfiguredMesh = configured
+            .downcast_ref()
+            .ok_or_else(|| homeostat_decide::Error::plant("these settings are not of mesh"))?;
+        Ok(SimulatedSystem::Containers(Arc::new(configured.plan()?.clone())))
+    }
+}
+
 impl ConfiguredSimulator for ConfiguredMesh {
     fn specs(&self) -> Vec<EnvSpec> {
         vec![spec(&self.config)]
@@ -67,6 +82,12 @@ impl ConfiguredSimulator for ConfiguredMesh {
             return Err(unknown_id(id, [CONTAINER].into_iter()));
         }
         Ok(Box::new(Episode::new(Container::new(self.plan()?.clone(), agent))))
+    }
+}
+
+impl From<Error> for homeostat_decide::Error {
+    fn from(error: Error) -> Self {
+        Self::plant(error)
     }
 }
 

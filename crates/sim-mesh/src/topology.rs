@@ -141,6 +141,12 @@ impl Topology {
         self.requests.iter().map(|request| request.name.as_str())
     }
 
+    /// The service and the operation that requests of a type begin with.
+    pub fn entry(&self, request_type: usize) -> (&str, &str) {
+        let operation = &self.operations[self.requests[request_type].operation as usize];
+        (&self.services[operation.service as usize].name, &operation.name)
+    }
+
     /// The number of the service with this name.
     pub fn service(&self, name: &str) -> Option<usize> {
         self.services.iter().position(|service| service.name == name)

@@ -139,7 +139,7 @@ impl Controllers {
 
 /// The policy for a function: that of the agent with its number, around again if there are
 /// more functions than agents. One that is missing stopped in training.
-fn of_agent(candidates: &[Candidate], number: usize) -> Result<&Candidate> {
+pub(crate) fn of_agent(candidates: &[Candidate], number: usize) -> Result<&Candidate> {
     let last = candidates.iter().map(|candidate| candidate.agent).max().unwrap_or(0);
     let agent = if candidates.len() == 1 { last } else { number as u32 % (last + 1) };
     candidates.iter().find(|candidate| candidate.agent == agent).ok_or_else(|| Error::BadPolicy {

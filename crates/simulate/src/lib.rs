@@ -3,6 +3,7 @@
 //! ([`Simulation`]); systems of every other domain share [`MeasuredSimulation`].
 #![forbid(unsafe_code)]
 
+mod container_policies;
 mod controllers;
 mod domain_policies;
 mod engine;
@@ -19,7 +20,7 @@ mod trace_report;
 mod windows_file;
 
 pub use controllers::Controllers;
-pub use domain_policies::NamedPolicies;
+pub use domain_policies::{DomainPolicies, NamedPolicies};
 pub use engine::{Scenario, Simulation, WindowRecord};
 pub use measured::{FinishedMeasured, MeasuredOutcome, MeasuredSimulation};
 pub use outcome::{Figures, FunctionOutcome, QUANTILES, SimulationOutcome};

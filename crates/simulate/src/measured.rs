@@ -16,7 +16,7 @@ use homeostat_lab::{Error, Result, RunDirectory, Summary as Spread, file_error};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::domain_policies::{NamedPolicies, policy_of};
+use crate::domain_policies::{DomainPolicies, NamedPolicies};
 use crate::run::{SimulationFacts, pretty};
 
 /// A system and the policy of each of its targets.
@@ -24,8 +24,8 @@ use crate::run::{SimulationFacts, pretty};
 pub struct MeasuredSimulation<D: NamedPolicies> {
     /// The system, its targets and their load.
     pub system: Arc<dyn MeasuredSource<D>>,
-    /// The name of the policy.
-    pub policy: String,
+    /// The policies of its targets.
+    pub policies: DomainPolicies,
     /// Simulated time, rounded up to whole windows.
     pub duration: SimDuration,
 }
@@ -58,9 +58,13 @@ type WindowRecorder<'a, D> = dyn FnMut(&str, &[Figure], &Decision<D>) -> Result<
 type Controller<D> = (Box<dyn Policy<D>>, Guards<D>);
 
 impl<D: NamedPolicies> MeasuredSimulation<D> {
-    /// Refuses a policy that does not exist.
+    /// Refuses policies that cannot be served to the targets.
     pub fn validate(&self) -> Result<()> {
-        policy_of::<D>(&self.policy, SeedTree::new(0).stream("checked")).map(drop)
+        let plant = self.system.make(&SeedTree::new(0))?;
+        (0..plant.targets()).try_for_each(|target| {
+            let rng = SeedTree::new(0).stream("checked");
+            self.policies.build::<D>(target, &plant.bounds(target), rng).map(drop)
+        })
     }
 
     /// Windows that are played: the duration in whole ones.
@@ -73,8 +77,8 @@ impl<D: NamedPolicies> MeasuredSimulation<D> {
         SimulationFacts {
             kind: D::KIND.to_owned(),
             homeostat: env!("CARGO_PKG_VERSION").to_owned(),
-            policy: self.policy.clone(),
-            policy_file: None,
+            policy: self.policies.name(),
+            policy_file: self.policies.file().map(Path::to_owned),
             scenario: "together".to_owned(),
             trace: None,
             nodes: None,
@@ -103,8 +107,9 @@ impl<D: NamedPolicies> MeasuredSimulation<D> {
         let mut controllers: Vec<Controller<D>> = Vec::new();
         for target in 0..plant.targets() {
             let rng = seeds.stream(&format!("controller/{target}"));
-            let guards = Guards::try_new(GuardsConfig::bounds_only(plant.bounds(target)))?;
-            controllers.push((policy_of(&self.policy, rng)?, guards));
+            let bounds = plant.bounds(target);
+            let policy = self.policies.build(target, &bounds, rng)?;
+            controllers.push((policy, Guards::try_new(GuardsConfig::bounds_only(bounds))?));
         }
         for _ in 0..self.windows() {
             plant.advance()?;

@@ -25,22 +25,25 @@ use crate::options::{
 use crate::output::{Output, in_percent, print_record, print_records};
 use crate::progress::{CountView, thousands};
 
-/// Run autoscaling policies, or governors of GPU clocks, in the simulator.
+/// Run policies of autoscaling, of five resources of containers, or of GPU clocks in the simulator.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim deploy --policy hpa+vpa --duration 1h --set deploy.change=load\n  homeostat sim gpu --policy miad --seeds 1..5 --load bursty\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
+    after_help = "Examples:\n  homeostat sim faas --policy hpa+vpa\n  homeostat sim faas --policy ensure --duration 1h --seeds 1..5 --set faas.cores_per_node=5\n  homeostat sim faas --policy runs/ppo-function-v2-seed1 --alone\n  homeostat sim faas --policy on-demand --trace invocations.csv --duration 2h\n  homeostat sim deploy --policy hpa+vpa --duration 1h --set deploy.change=load\n  homeostat sim gpu --policy miad --seeds 1..5 --load bursty\n  homeostat sim mesh --policy aimd --set mesh.topology=train-ticket --per-function\n  homeostat sim mesh --policy runs/ddpg-container-v1-seed1 --campaign anomalies.toml\n  homeostat sim faas --policy kpa --fail-if 'slo_violation_ratio > 0.05'   exit 99 if so"
 )]
 pub(crate) struct SimArguments {
     /// Simulator, the first part of its environments' ids: faas is a serverless platform, deploy a
-    /// Kubernetes cluster with Deployments, gpu a few devices that serve models.
+    /// Kubernetes cluster with Deployments, gpu a few devices that serve models, mesh an application of
+    /// microservices with injected anomalies.
     pub(super) simulator: String,
     /// Autoscaling policy: hpa, vpa, hpa+vpa, joint (the operator's default), kpa, ensure, ensure-util, aimd, staffing, short-first,
     /// on-demand, none, random, a run directory or a .policy file. Governors of clocks, for gpu: miad, miad-printed (Alg. 6.3
-    /// as printed), none, random.
+    /// as printed), none, random. Limits of five resources, for mesh: aimd, hpa, vpa, hpa+vpa, none, random, a run
+    /// directory or a .policy file.
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: String,
     /// Load: fluctuating, poisson, diurnal, bursty or spike for faas, azure-high, azure-low or poisson
-    /// for deploy, fluctuating, poisson, bursty or spike for gpu; short for --set SIMULATOR.load=... [default: fluctuating, azure-high for deploy]
+    /// for deploy, fluctuating, poisson, bursty or spike for gpu, poisson, diurnal or bursty for mesh; short for
+    /// --set SIMULATOR.load=... [default: fluctuating, azure-high for deploy, poisson for mesh]
     #[arg(long, conflicts_with = "trace")]
     load: Option<String>,
     /// Requests of functions, in the format of the Azure Functions trace of 2019 (requests per minute) or
@@ -60,6 +63,10 @@ pub(crate) struct SimArguments {
     /// SLO of each function of a trace, as a multiple of its mean run time
     #[arg(long, value_name = "FACTOR", requires = "trace", value_parser = slo_factor, default_value_t = SLO_OVER_MEAN)]
     slo: f64,
+    /// Anomalies to inject, with their types, places and times (mesh only); the chapter on a simulated application
+    /// shows the file [default: at random times into all services, as mesh.anomalies_per_s says]
+    #[arg(long, value_name = "FILE")]
+    pub(super) campaign: Option<PathBuf>,
     /// Simulated time: seconds, or a number with a unit, such as 90s, 20m, 2h or 1d [default: 500s, or all of
     /// a shorter trace]
     #[arg(long, value_parser = duration)]
@@ -93,7 +100,7 @@ pub(super) struct PlayOptions {
     /// `homeostat trajectories import`.
     #[arg(long)]
     pub(super) record: bool,
-    /// Print one row per function, or per device, instead of the summary.
+    /// Print one row per function, device or service instead of the summary.
     #[arg(long)]
     pub(super) per_function: bool,
     /// Exit with code 99 if the summary crosses this threshold, for example 'slo_violation_ratio > 0.05'; repeatable.
@@ -111,7 +118,7 @@ pub(super) struct PlayOptions {
 }
 
 impl PlayOptions {
-    fn sampling(&self) -> Sampling {
+    pub(super) fn sampling(&self) -> Sampling {
         if self.stochastic { Sampling::Stochastic } else { Sampling::Greedy }
     }
 
@@ -157,8 +164,17 @@ pub(crate) fn run(arguments: &SimArguments) -> anyhow::Result<Ending> {
         ..SettingOptions::default()
     };
     let config = options.resolve()?.validate()?;
-    if let SimulatedSystem::GpuClocks(system) = config.env_factory.system(simulator)? {
-        return sim_measured::run(system, arguments, &config);
+    match config.env_factory.system(simulator)? {
+        SimulatedSystem::GpuClocks(system) => {
+            return sim_measured::run(system, arguments, &config);
+        }
+        SimulatedSystem::Containers(system) => {
+            return sim_measured::run(system, arguments, &config);
+        }
+        SimulatedSystem::Pods(_) => {
+            let message = "--campaign applies to mesh: nothing can be injected into pods";
+            anyhow::ensure!(arguments.campaign.is_none(), "{message}");
+        }
     }
     let thresholds = play.thresholds()?;
     // Whole paths, so that the run can be played again from anywhere.

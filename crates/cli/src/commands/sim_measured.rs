@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
 use homeostat_decide::MeasuredSource;
 use homeostat_lab::{RunConfig, RunDirectory};
-use homeostat_simulate::{MeasuredSimulation, NamedPolicies, whole_windows};
+use homeostat_simulate::{DomainPolicies, MeasuredSimulation, NamedPolicies, whole_windows};
 use serde_json::Value;
 
 use super::sim::SimArguments;
@@ -20,12 +21,11 @@ pub(super) fn run<D: NamedPolicies>(
     arguments: &SimArguments,
     config: &RunConfig,
 ) -> anyhow::Result<Ending> {
-    let SimArguments { simulator, play, policy, .. } = arguments;
+    let SimArguments { simulator, play, .. } = arguments;
     for (is_given, flag) in [
         (arguments.trace.is_some(), "--trace"),
         (arguments.alone, "--alone"),
         (play.record, "--record"),
-        (play.stochastic, "--stochastic"),
     ] {
         anyhow::ensure!(
             !is_given,
@@ -33,7 +33,13 @@ pub(super) fn run<D: NamedPolicies>(
         );
     }
     let duration = whole_windows(arguments.duration, system.window())?;
-    let simulation = MeasuredSimulation { system, policy: policy.clone(), duration };
+    let policies = DomainPolicies::parse::<D>(&arguments.policy, play.sampling())?;
+    let policy = policies.name();
+    let system = match &arguments.campaign {
+        Some(file) => with_campaign(system.as_ref(), file)?,
+        None => system,
+    };
+    let simulation = MeasuredSimulation { system, policies, duration };
     simulation.validate()?;
     let thresholds = parse_thresholds(&play.fail_if, &simulation.figure_names()?)?;
     let facts = simulation.facts(arguments.seeds.0.clone());
@@ -70,4 +76,14 @@ pub(super) fn run<D: NamedPolicies>(
         print_record(play.output, &for_output(finished.summary()));
     }
     crossed(&thresholds, &finished.summary())
+}
+
+/// The system with the anomalies of a campaign file.
+fn with_campaign<D: NamedPolicies>(
+    system: &dyn MeasuredSource<D>,
+    file: &Path,
+) -> anyhow::Result<Arc<dyn MeasuredSource<D>>> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the campaign {}", file.display()))?;
+    system.with_campaign(&text).with_context(|| format!("cannot play {}", file.display()))
 }

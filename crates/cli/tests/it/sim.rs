@@ -351,3 +351,57 @@ fn governors_of_clocks_play_on_the_same_requests() {
     refused(&place, "sim gpu --policy miad --fail-if watts>3", 2, "power_w");
     refused(&place, "replay runs/sim-gpu-miad --policy none", 2, "simulation of GPU clocks");
 }
+
+const SMALL_MESH: &str = "--set mesh.topology=hotel-reservation --set mesh.requests_per_s=60";
+
+#[test]
+fn containers_are_limited_by_rules_and_by_what_was_learned() {
+    let place = Workplace::new();
+    place.done(&format!("train --preset firm --env mesh/container-v1 --steps 70 --run-dir runs/a -q {SMALL_MESH} --set mesh.steps=30"));
+    let mut limits = Vec::new();
+    for policy in ["none", "aimd", "hpa", "runs/a"] {
+        let called = place.call(&format!(
+            "sim mesh --policy {policy} --seeds 1..2 --duration 40s -q --output json {SMALL_MESH}"
+        ));
+        assert_eq!(called.code, Some(0), "{}", called.stderr);
+        let figures = called.json();
+        assert!(figures["requests"].as_f64().unwrap() > 2000.0, "{figures}");
+        assert!(figures["cpu_limit_cores_interval"].is_f64(), "{figures}");
+        limits.push(figures["cpu_limit_cores"].as_f64().unwrap());
+    }
+    // Nothing is short of CPU here, so that HPA leaves replicas alone; the others change limits.
+    assert!(limits[1] != limits[0] && limits[3] != limits[0], "{limits:?}");
+    let services = place.done(&format!(
+        "sim mesh --policy aimd --duration 10s -q --per-function --output csv {SMALL_MESH}"
+    ));
+    assert_eq!(services.lines().count(), 16, "{services}");
+    refused(&place, "sim mesh --policy kpaa", 2, "aimd, hpa, hpa+vpa, vpa, none, random");
+    place.done("train ppo --steps 3000 --run-dir runs/pole -q");
+    refused(&place, "sim mesh --policy runs/pole -q", 1, "containers/limits-v1");
+}
+
+#[test]
+fn a_campaign_says_what_is_injected_and_the_windows_show_it() {
+    let place = Workplace::new();
+    let campaign = "[[anomaly]]\nat_s = 2.0\nkind = \"cpu\"\nservice = \"geo\"\nintensity = 0.5\nduration_s = 4.0\n";
+    place.write("anomalies.toml", campaign);
+    let sim = format!("sim mesh --policy none --duration 10s {SMALL_MESH} -q --run-dir runs/c");
+    place.done(&format!("{sim} --campaign anomalies.toml"));
+    let windows = String::from_utf8(place.read("runs/c/windows.jsonl")).unwrap();
+    let mut injected = Vec::new();
+    for line in windows.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if line["injected_cpu"].as_f64().unwrap() > 0.0 {
+            injected.push((line["name"].clone(), line["t_s"].as_f64().unwrap()));
+        }
+    }
+    let expect: Vec<_> = (3..=6).map(|second| ("geo".into(), f64::from(second))).collect();
+    assert_eq!(injected, expect);
+    place.write("elsewhere.toml", campaign.replace("geo", "gateway"));
+    let wrong = format!("sim mesh --policy none -q {SMALL_MESH} --campaign");
+    refused(&place, &format!("{wrong} elsewhere.toml"), 1, "service = gateway: the system has");
+    refused(&place, &format!("{wrong} absent.toml"), 1, "cannot read the campaign absent.toml");
+    let pods = "sim faas --policy hpa --campaign anomalies.toml -q";
+    refused(&place, pods, 1, "--campaign applies to mesh");
+    refused(&place, "sim gpu --policy miad --campaign anomalies.toml -q", 1, "no anomalies");
+}

@@ -1,12 +1,14 @@
 //! Injected anomalies: what each does to a replica, and its end.
 
+use homeostat_anomalies::AnomalyKind;
 use homeostat_core::SimDuration;
 use homeostat_load::{Arrivals, LoadShape};
 
 use super::requests::seconds;
 use super::{CPU, DISK, Event, Mesh, NETWORK, ReplicaId};
-use crate::AnomalyKind;
-use crate::anomaly::{DELAY_DEVIATION, FULL_DELAY_MS, FULL_LOAD, FULL_STREAMS, FULL_STRESS};
+use crate::anomaly::{
+    DELAY_DEVIATION, FULL_DELAY_MS, FULL_LOAD, FULL_STREAMS, FULL_STRESS, stressed_resource,
+};
 use crate::delays::Delay;
 
 /// An anomaly, numbered in the order of injections.
@@ -86,7 +88,7 @@ impl Mesh {
         let mut wants = [(0.0, 0.0); 5];
         let mut delay_ms = 0.0;
         for active in self.anomalies.iter().filter(|a| a.replica == number && !a.is_over) {
-            match active.kind.resource() {
+            match stressed_resource(active.kind) {
                 Some(resource) => {
                     let sum: &mut (f64, f64) = &mut wants[resource.index()];
                     *sum = (sum.0 + active.wants.0, sum.1 + active.wants.1);

@@ -1,8 +1,9 @@
 //! Each type of anomaly slows down the requests that need its service, no others, and ends.
 
+use homeostat_anomalies::AnomalyKind;
 use homeostat_core::{Fraction, SimDuration};
 use homeostat_decide::ContainerResource;
-use homeostat_sim_mesh::{AnomalyKind, Mesh};
+use homeostat_sim_mesh::{Mesh, stressed_resource};
 
 use crate::setup::{give_limits, mesh, plan};
 
@@ -45,7 +46,7 @@ fn every_anomaly_is_felt_and_passes() {
             }
             _ => assert!(during > 1.2 * before, "{kind}: {during} ms after {before} ms"),
         }
-        if let Some(resource) = kind.resource() {
+        if let Some(resource) = stressed_resource(kind) {
             let limit = mesh.limits_of(service)[resource.index()] as f64;
             let share = used[resource.index()] / limit;
             assert!((0.9..1.001).contains(&share), "{kind} uses {share} of the limit");

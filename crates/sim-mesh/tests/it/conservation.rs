@@ -1,8 +1,9 @@
 //! Nothing is lost: requests, calls, resources.
 
+use homeostat_anomalies::AnomalyKind;
 use homeostat_core::{SimDuration, SimTime};
 use homeostat_decide::ContainerResource;
-use homeostat_sim_mesh::{AnomalyKind, Mesh, Topology};
+use homeostat_sim_mesh::{Mesh, Topology};
 use proptest::prelude::*;
 
 use crate::setup::{give_limits, give_replicas, mesh, plan};

@@ -4,6 +4,7 @@
 mod anomalies;
 mod conservation;
 mod environment;
+mod plant;
 mod scaling;
 mod setup;
 mod spans;
