@@ -1,4 +1,5 @@
 //! Tests of the localisation of culprits against other programs and from spans.
 
+mod components;
 mod scikit_learn;
 mod spans;
