@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
     FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
-    firm_experiments, flash_experiments, muserve_experiments, muserve_reads_data, run_firm,
-    run_flash, run_muserve, run_simppo, simppo_experiments,
+    firm_experiments, firm_reads_data, flash_experiments, muserve_experiments, muserve_reads_data,
+    run_firm, run_flash, run_muserve, run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -20,7 +20,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/..., muserve/..., firm/... and flash/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR"
+    after_help = "For simppo/..., muserve/..., firm/... and flash/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR\n  homeostat reproduce firm/mitigation --quick"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.
@@ -35,8 +35,8 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Directory of published data, a folder per data set (firm/..., flash/..., and muserve/... other than power
-    /// and sensitivity).
+    /// Directory of published data, a folder per data set (firm/interference, firm/real-faults, flash/..., and
+    /// muserve/... other than power and sensitivity).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Directory of a sentence encoder of the BERT class, with config.json, vocab.txt and model.safetensors
@@ -76,7 +76,8 @@ fn experiments() -> Vec<PossibleValue> {
 pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
     let muserve = muserve_experiments().filter(|(name, _)| muserve_reads_data(name));
-    let mut readers = muserve.chain(firm_experiments()).chain(flash_experiments());
+    let firm = firm_experiments().filter(|(name, _)| firm_reads_data(name));
+    let mut readers = muserve.chain(firm).chain(flash_experiments());
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
@@ -139,11 +140,17 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
         arguments.data.as_ref().ok_or_else(|| refused("data", "nothing", expected))
     };
     if firm_experiments().any(|(known, _)| known == name) {
+        let reads_data = firm_reads_data(name);
+        let data = if reads_data { data()?.clone() } else { PathBuf::new() };
+        let mut options = FirmOptions::new(arguments.quick, data);
         if let Some(seeds) = &arguments.seeds {
             let expected = format!("{name} draws nothing at random: leave out --seeds");
-            return Err(refused("seeds", &format!("{:?}", seeds.0), expected));
+            if reads_data {
+                return Err(refused("seeds", &format!("{:?}", seeds.0), expected));
+            }
+            options.seeds.clone_from(&seeds.0);
         }
-        return Ok(run_firm(name, &FirmOptions { data: data()?.clone() }, &progress)?);
+        return Ok(run_firm(name, &options, &progress)?);
     }
     if flash_experiments().any(|(known, _)| known == name) {
         let mut options = FlashOptions::new(arguments.quick, data()?.clone());

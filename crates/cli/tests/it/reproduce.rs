@@ -214,6 +214,7 @@ fn wrong_calls_end_before_any_work() {
     check("reproduce firm/real-faults", "name its directory with --data DIR");
     check("reproduce firm/real-faults --data . --seeds 1..3", "leave out --seeds");
     check("reproduce muserve/power --data .", "muserve/power reads no data");
+    check("reproduce firm/training --data .", "firm/training reads no data");
     check(
         "reproduce simppo/fig-4.6 --data .",
         "--data applies to muserve/..., firm/... and flash/... only",
@@ -344,4 +345,23 @@ fn shortest_first_gains_with_every_kind_of_batching() {
     }
     let refused = Workplace::new().call("reproduce muserve/batching --quick");
     assert!(refused.stderr.contains("name its directory with --data DIR"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_study_of_microservices_prints_critical_paths_that_move() {
+    let place = Workplace::new();
+    let called = place.call("reproduce firm/characterisation --quick --seeds 1..3 --output json");
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let finding = called.json();
+    assert_eq!(
+        (&finding["is_quick"], finding["seeds"].as_array().unwrap().len()),
+        (&true.into(), 3)
+    );
+    let rows = finding["tables"][0]["rows"].as_array().unwrap();
+    for (row, contended) in rows[1..].iter().zip(["media-service", "user-service", "text-service"])
+    {
+        assert_eq!(row[0], contended);
+    }
+    assert!(finding["path_ratio"]["train-ticket"]["p99"]["mean"].as_f64().unwrap() > 1.0);
+    assert!(place.path("runs/reproduce-firm-characterisation.html").exists());
 }

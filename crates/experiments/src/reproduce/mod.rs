@@ -8,7 +8,7 @@ mod muserve;
 mod s_rl;
 mod simppo;
 
-pub use firm::{FirmOptions, firm_experiments, run_firm};
+pub use firm::{FirmOptions, firm_experiments, firm_reads_data, run_firm};
 pub use flash::{FlashOptions, flash_experiments, run_flash};
 pub use muserve::{MuserveOptions, muserve_experiments, muserve_reads_data, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};

@@ -1,39 +1,93 @@
-//! The experiments of chapter 3 of the dissertation, on published measurements.
+//! The experiments of chapters 2 and 3 of the dissertation on microservices: on published measurements, and on
+//! simulated applications.
 
+mod agents;
 mod case;
+mod characterisation;
+mod controllers;
 mod interference;
 mod leave_one_out;
+mod localisation;
+mod mitigation;
 mod nezha;
 mod number;
 mod petshop;
 mod real_faults;
 mod sock_shop;
+mod traced_windows;
+mod training;
+mod trials;
 
 use std::path::PathBuf;
 
 use homeostat_lab::{Error, Result};
 use homeostat_report::Finding;
+use homeostat_sim_mesh::{MeshConfig, MeshPlan};
 
-/// What to run on.
+/// How much to run, and on what.
 #[derive(Debug, Clone)]
 pub struct FirmOptions {
-    /// The directory with the published data, a folder per data set.
+    /// Seeds of requests, anomalies and agents; unused by experiments that draw nothing at random.
+    pub seeds: Vec<u64>,
+    /// Fewer seeds and anomalies: to see that it runs, not to quote.
+    pub is_quick: bool,
+    /// The directory with the published data, a folder per data set; unused by experiments that read none.
     pub data: PathBuf,
 }
 
-const INTERFERENCE: &str = "firm/interference";
-const REAL_FAULTS: &str = "firm/real-faults";
+impl FirmOptions {
+    /// Five seeds, or two for a quick run.
+    pub fn new(is_quick: bool, data: PathBuf) -> Self {
+        Self { seeds: if is_quick { vec![1, 2] } else { (1..=5).collect() }, is_quick, data }
+    }
+}
+
+type Experiment = fn(&FirmOptions, &(dyn Fn(&str) + Sync)) -> Result<Finding>;
+
+const EXPERIMENTS: [(&str, &str, Experiment); 6] = [
+    (
+        "firm/characterisation",
+        "critical paths move, the longest service is not the culprit, repair depends on load",
+        characterisation::characterisation,
+    ),
+    (
+        "firm/interference",
+        "latency of microservices beside other programs, predicted for conditions not fitted",
+        |options, progress| interference::interference(&options.data, progress),
+    ),
+    (
+        "firm/localisation",
+        "the instance at fault in four simulated applications with injected anomalies",
+        localisation::localisation,
+    ),
+    (
+        "firm/mitigation",
+        "time to repair, violations and CPU limits: FIRM, AIMD, Kubernetes' autoscalers, nothing",
+        mitigation::mitigation,
+    ),
+    (
+        "firm/real-faults",
+        "the component at fault in three published systems, by spans and metrics",
+        |options, progress| real_faults::real_faults(&options.data, progress),
+    ),
+    (
+        "firm/training",
+        "learning curves of one agent for all services, one for each, and a transferred one",
+        training::training,
+    ),
+];
+
+/// The experiments on published data; they draw nothing at random.
+const WITH_DATA: [&str; 2] = ["firm/interference", "firm/real-faults"];
 
 /// The names of all experiments with what they ask.
 pub fn firm_experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [
-        (
-            INTERFERENCE,
-            "latency of microservices beside other programs, predicted for conditions not fitted",
-        ),
-        (REAL_FAULTS, "the component at fault in three published systems, by spans and metrics"),
-    ]
-    .into_iter()
+    EXPERIMENTS.into_iter().map(|(name, asks, _)| (name, asks))
+}
+
+/// Whether an experiment reads published data, and draws nothing at random.
+pub fn firm_reads_data(name: &str) -> bool {
+    WITH_DATA.contains(&name)
 }
 
 /// Runs one experiment by name, one of [`firm_experiments`]; `progress` is called with what is
@@ -43,21 +97,53 @@ pub fn run_firm(
     options: &FirmOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let Some((name, asks)) = firm_experiments().find(|(known, _)| *known == name) else {
-        return Err(Error::OutOfRange {
-            key: "experiment".to_owned(),
-            value: name.to_owned(),
-            source_text: "the command line".to_owned(),
-            expected: format!("there are {INTERFERENCE} and {REAL_FAULTS}"),
-        });
+    let refused = |key: &str, value: &str, expected: &str| Error::OutOfRange {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        source_text: "the command line".to_owned(),
+        expected: expected.to_owned(),
     };
-    let mut finding = match name {
-        INTERFERENCE => interference::interference(&options.data, progress)?,
-        _ => real_faults::real_faults(&options.data, progress)?,
+    let found = EXPERIMENTS.iter().find(|(known, _, _)| *known == name);
+    let Some((name, asks, experiment)) = found else {
+        let names: Vec<&str> = firm_experiments().map(|(name, _)| name).collect();
+        let expected = format!("there are {}", names.join(", "));
+        return Err(refused("experiment", name, &expected));
     };
-    finding.name = name.to_owned();
-    finding.title = asks.to_owned();
+    if options.seeds.is_empty() && !firm_reads_data(name) {
+        return Err(refused("seeds", "none", "at least one seed is needed"));
+    }
+    let mut finding = experiment(options, progress)?;
+    finding.name = (*name).to_owned();
+    finding.title = (*asks).to_owned();
+    if !firm_reads_data(name) {
+        finding.seeds.clone_from(&options.seeds);
+        finding.is_quick = options.is_quick;
+    }
     Ok(finding)
+}
+
+fn empty_finding() -> Finding {
+    Finding {
+        name: String::new(),
+        title: String::new(),
+        seeds: Vec::new(),
+        is_quick: false,
+        tables: Vec::new(),
+        pictures: Vec::new(),
+        notes: Vec::new(),
+        facts: serde_json::Map::new(),
+    }
+}
+
+/// An application with default settings.
+fn plan_of(topology: &str) -> Result<MeshPlan> {
+    let config = MeshConfig { topology: topology.to_owned(), ..MeshConfig::default() };
+    config.build().map_err(refused)
+}
+
+/// What a part of this project refuses.
+fn refused(error: impl std::fmt::Display) -> Error {
+    homeostat_decide::Error::plant(error).into()
 }
 
 #[cfg(test)]
@@ -120,8 +206,8 @@ mod tests {
 
     #[test]
     fn an_unknown_experiment_is_refused_by_name() {
-        let options = FirmOptions { data: PathBuf::new() };
+        let options = FirmOptions::new(true, PathBuf::new());
         let error = run_firm("firm/none", &options, &|_| {}).unwrap_err().to_string();
-        assert!(error.contains("firm/none") && error.contains(REAL_FAULTS), "{error}");
+        assert!(error.contains("firm/none") && error.contains("firm/real-faults"), "{error}");
     }
 }
