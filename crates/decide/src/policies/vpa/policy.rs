@@ -28,6 +28,9 @@ pub struct VpaConfig {
     pub pod_minimum_memory: Bytes,
     /// Containers of a replica, of which the allocation is one.
     pub containers: u32,
+    /// Whether it sizes CPU. Beside a horizontal autoscaler on CPU it should not:
+    /// `controlledResources: [memory]` in Kubernetes.
+    pub controls_cpu: bool,
     /// Time in which a sample loses half its weight.
     pub half_life: SimDuration,
     /// Length of a memory window, of which only the peak counts.
@@ -61,6 +64,7 @@ impl Default for VpaConfig {
             pod_minimum_cpu: Millicores::new(25),
             pod_minimum_memory: Bytes::from_mib(250),
             containers: 1,
+            controls_cpu: true,
             half_life: DAY,
             memory_interval: DAY,
             memory_intervals: 8,
@@ -229,7 +233,8 @@ impl Policy for Vpa {
 
     fn propose(&mut self, obs: &Observation) -> Proposal {
         self.observe(obs);
-        let cpu = cpu_range(&self.config, &self.history);
+        let controls_cpu = self.config.controls_cpu;
+        let cpu = cpu_range(&self.config, &self.history).filter(|_| controls_cpu);
         let memory = memory_range(&self.config, &self.history);
         let mut proposal = Proposal::keep(&obs.allocation);
         if cpu.is_none() && memory.is_none() {
