@@ -55,6 +55,18 @@ impl AllocationBounds {
         ]
     }
 
+    /// The bounds that a policy file or recorded decisions carry; none if they are not those of pods.
+    pub fn from_fields(fields: &[BoundField]) -> Option<Self> {
+        let [replicas, cpu, memory] = fields else { return None };
+        let count = |number: u64| u32::try_from(number).ok();
+        let this = Self {
+            replicas: Bounds::try_new(count(replicas.low)?, count(replicas.high)?).ok()?,
+            cpu: Bounds::try_new(Millicores::new(cpu.low), Millicores::new(cpu.high)).ok()?,
+            memory: Bounds::try_new(Bytes::new(memory.low), Bytes::new(memory.high)).ok()?,
+        };
+        (this.fields() == fields).then_some(this)
+    }
+
     /// Whether every dimension lies inside.
     pub fn contains(&self, allocation: &Allocation) -> bool {
         self.clamp(allocation) == *allocation

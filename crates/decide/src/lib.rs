@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod allocation_bounds;
+mod allocation_target;
 mod amount;
 mod container_interface;
 mod container_scaling;
@@ -51,6 +52,7 @@ mod timed_counts;
 mod virtual_agent;
 
 pub use allocation_bounds::AllocationBounds;
+pub use allocation_target::AllocationTarget;
 pub use amount::{Amount, Dimension};
 pub use container_interface::{ContainerFeatures, LimitAction};
 pub use container_scaling::{

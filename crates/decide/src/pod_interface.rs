@@ -4,8 +4,8 @@
 use homeostat_core::{ControlSchema, FeatureSchema, Persist, Result as CoreResult, Snapshot};
 
 use crate::{
-    AllocationBounds, EndToEnd, Error, Features, Observation, Proposal, Ratios, Result,
-    ScalingAction, SetPoint, SetPoints, StageFeatures,
+    AllocationBounds, AllocationTarget, EndToEnd, Error, Features, Observation, Proposal, Ratios,
+    Result, ScalingAction, SetPoint, SetPoints, StageFeatures,
 };
 
 /// Encodes observations and decodes actions for one policy and one target.
@@ -24,6 +24,8 @@ enum Encoding {
     StageSteps(Features),
     /// Utilisation, and a factor for every dimension.
     Ratios(Features),
+    /// Utilisation, and the allocation between these bounds.
+    Targets(Features, AllocationBounds),
     /// Load and contention, and set-points.
     SetPoints(SetPoints),
 }
@@ -38,6 +40,11 @@ impl PodInterface {
         let ratios = Encoding::Ratios(Features::new(bounds));
         let known = [
             (Features::schema(), Ratios::schema(), ratios),
+            (
+                Features::schema(),
+                AllocationTarget::schema(),
+                Encoding::Targets(Features::new(bounds), bounds),
+            ),
             (Features::schema(), ScalingAction::schema(), steps()),
             (
                 StageFeatures::schema(),
@@ -78,6 +85,10 @@ impl PodInterface {
             Encoding::Steps(features)
             | Encoding::StageSteps(features)
             | Encoding::Ratios(features) => features.set_bounds(bounds),
+            Encoding::Targets(features, own) => {
+                features.set_bounds(bounds);
+                *own = bounds;
+            }
             Encoding::SetPoints(points) => points.set_bounds(bounds),
         }
     }
@@ -98,7 +109,9 @@ impl PodInterface {
     pub fn observe(&mut self, obs: &Observation, out: &mut Vec<f32>) {
         out.clear();
         match &mut self.encoding {
-            Encoding::Steps(features) | Encoding::Ratios(features) => {
+            Encoding::Steps(features)
+            | Encoding::Ratios(features)
+            | Encoding::Targets(features, _) => {
                 out.extend_from_slice(&features.observe(obs));
             }
             Encoding::StageSteps(features) => {
@@ -111,9 +124,10 @@ impl PodInterface {
         if self.needs_team {
             let team = obs.team.unwrap_or_default();
             let others = match &self.encoding {
-                Encoding::Steps(_) | Encoding::StageSteps(_) | Encoding::Ratios(_) => {
-                    team.utilization
-                }
+                Encoding::Steps(_)
+                | Encoding::StageSteps(_)
+                | Encoding::Ratios(_)
+                | Encoding::Targets(..) => team.utilization,
                 Encoding::SetPoints(_) => team.set_points,
             };
             out.extend_from_slice(&others.means());
@@ -130,6 +144,9 @@ impl PodInterface {
                 action.propose(&obs.allocation)
             }
             Encoding::Ratios(_) => Ratios::from_numbers(action).propose(&obs.allocation),
+            Encoding::Targets(_, bounds) => {
+                AllocationTarget::from_numbers(action).propose(&obs.allocation, bounds)
+            }
             Encoding::SetPoints(points) => {
                 points.propose(SetPoint::from_choices(choice(0), choice(1)), &obs.allocation)
             }
@@ -164,7 +181,8 @@ impl Persist for PodInterface {
         match &self.encoding {
             Encoding::Steps(features)
             | Encoding::StageSteps(features)
-            | Encoding::Ratios(features) => features.save(name, out),
+            | Encoding::Ratios(features)
+            | Encoding::Targets(features, _) => features.save(name, out),
             Encoding::SetPoints(points) => points.save(name, out),
         }
     }
@@ -173,7 +191,8 @@ impl Persist for PodInterface {
         match &mut self.encoding {
             Encoding::Steps(features)
             | Encoding::StageSteps(features)
-            | Encoding::Ratios(features) => features.load(name, from),
+            | Encoding::Ratios(features)
+            | Encoding::Targets(features, _) => features.load(name, from),
             Encoding::SetPoints(points) => points.load(name, from),
         }
     }
@@ -242,6 +261,9 @@ mod tests {
         let obs = Observation::new(SimTime::ZERO, allocation, slo.expect("valid"));
         let proposal = interface.propose(&[0.5, -0.5, 0.0], &obs);
         assert_eq!(proposal.replicas, 4.0);
+        let targets = ControlSchema { action: AllocationTarget::schema(), ..ratios };
+        let mut interface = PodInterface::for_schema(&targets, bounds()).expect("known");
+        assert_eq!(interface.propose(&[1.0, 0.0, 0.0], &obs).replicas, 10.0);
     }
 
     #[test]
