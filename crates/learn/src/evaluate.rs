@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use homeostat_decide::AllocationTarget;
 use homeostat_rl::{
     EvaluationConfig, OfflineEvaluation, Policy, RecordedEvaluation, Recording, evaluate,
 };
@@ -113,7 +114,10 @@ pub(crate) fn run(arguments: &EvaluateArguments) -> anyhow::Result<bool> {
     let named = || path.display().to_string();
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", named()))?;
     let policy = Policy::from_bytes(&bytes).with_context(named)?;
-    let recordings = arguments.source.read()?;
+    let mut recordings = arguments.source.read()?;
+    if policy.schema().action.id == AllocationTarget::schema().id {
+        recordings = recordings.into_allocations();
+    }
     let (of_policy, recorded) = (policy.schema(), &recordings.schema);
     let ids = |schema: &homeostat_core::ControlSchema| {
         (schema.features.id.clone(), schema.action.id.clone())

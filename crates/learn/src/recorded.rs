@@ -1,5 +1,6 @@
-//! Recorded decisions from a store or from exported records, and the environment they are of.
+//! Recorded decisions from a store or from exported records.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use homeostat_core::ControlSchema;
 use homeostat_core::trajectory::{Origin, Record};
-use homeostat_env::{Card, EnvSpec, Space};
-use homeostat_rl::{OfflineDataset, Recorded, Recording};
+use homeostat_decide::{AllocationBounds, AllocationTarget, Features, Ratios};
+use homeostat_rl::Recording;
 use homeostat_trajectories::{Filter, TrajectoryStore};
 
 /// Where the decisions come from.
@@ -30,6 +31,8 @@ pub(crate) struct SourceOptions {
 /// Trajectories of one schema.
 pub(crate) struct Recordings {
     pub(crate) schema: ControlSchema,
+    /// The policies that decided.
+    pub(crate) behaviours: BTreeSet<String>,
     pub(crate) trajectories: Vec<Recording>,
 }
 
@@ -60,8 +63,9 @@ impl SourceOptions {
                 schema_name(&origin.schema)
             );
         }
+        let behaviours = found.iter().map(|(origin, _)| origin.policy.clone()).collect();
         let trajectories = found.into_iter().map(|(_, recording)| recording).collect();
-        Ok(Recordings { schema, trajectories })
+        Ok(Recordings { schema, behaviours, trajectories })
     }
 
     fn selects(&self, origin: &Origin) -> bool {
@@ -134,65 +138,23 @@ fn schema_name(schema: &ControlSchema) -> String {
 }
 
 impl Recordings {
-    /// The environment that the decisions are of.
-    pub(crate) fn spec(&self) -> anyhow::Result<EnvSpec> {
-        let ControlSchema { features, action, .. } = &self.schema;
-        let count = features.history.max(1);
-        let end = |end: Option<f32>, open: f32| end.unwrap_or(open);
-        let low = features.features.iter().map(|field| end(field.low, f32::NEG_INFINITY));
-        let high = features.features.iter().map(|field| end(field.high, f32::INFINITY));
-        let repeated = |ends: Vec<f32>| ends.repeat(count);
-        let observation =
-            Space::Box { low: repeated(low.collect()), high: repeated(high.collect()) };
-        if let Some(choice) = action.parts.iter().find(|part| !part.choices.is_empty()) {
-            bail!(
-                "the offline algorithms learn continuous actions, and `{}` of {} is a choice: record \
-                 decisions as pods/ratios-v1, as `homeostat sim --record` does",
-                choice.name,
-                action.id
-            );
+    /// The same decisions with the allocation that each asked for as its action, where they are recorded
+    /// as factors on pods; other decisions as they are.
+    pub(crate) fn into_allocations(mut self) -> Self {
+        let ControlSchema { features, action, bounds } = &self.schema;
+        let is_of_pods = *features == Features::schema() && *action == Ratios::schema();
+        let Some(bounds) = AllocationBounds::from_fields(bounds).filter(|_| is_of_pods) else {
+            return self;
+        };
+        let transitions = self.trajectories.iter_mut().flat_map(|one| &mut one.transitions);
+        for transition in transitions {
+            // Of another length it is refused later, with its place.
+            if let Ok(features) = transition.observation.as_slice().try_into() {
+                let target = AllocationTarget::of_factors(features, &transition.action, &bounds);
+                transition.action = target.numbers().to_vec();
+            }
         }
-        Ok(EnvSpec {
-            id: "recorded/decisions-v1".parse().context("the id is well-formed")?,
-            observation,
-            action: Space::uniform_box(action.parts.len(), -1.0, 1.0),
-            time_limit: None,
-            card: Card {
-                summary: "Recorded decisions.",
-                observation: Vec::new(),
-                action: Vec::new(),
-                reward: "as recorded",
-                termination: "as recorded",
-                source: "a trajectory store",
-            },
-            control: Some(self.schema.clone().into()),
-        })
+        self.schema.action = AllocationTarget::schema();
+        self
     }
-}
-
-/// The transitions of these trajectories; the last one of an open trajectory is left out.
-pub(crate) fn dataset(
-    spec: &EnvSpec,
-    trajectories: &[&Recording],
-) -> homeostat_rl::Result<OfflineDataset> {
-    use homeostat_core::trajectory::End;
-    let mut data = OfflineDataset::new(spec)?;
-    for recording in trajectories {
-        for (index, transition) in recording.transitions.iter().enumerate() {
-            let following = recording.transitions.get(index + 1);
-            let (next_obs, terminated) = match (following, &recording.end) {
-                (Some(next), _) => (&next.observation, false),
-                (None, Some((how, last))) => (last, *how == End::Terminated),
-                (None, None) => break,
-            };
-            data.push(&Recorded {
-                obs: &transition.observation,
-                action: &transition.action,
-                reward: transition.reward,
-                next_obs,
-                terminated,
-            })?;
-        }
-    }
-    Ok(data)
 }

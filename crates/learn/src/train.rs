@@ -1,5 +1,6 @@
 //! `homeostat learn`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use clap::{Args, ValueEnum};
 use homeostat_core::{AgentId, SeedTree};
 use homeostat_nn::Kernel;
 use homeostat_rl::{
-    AgentContext, OfflineAlgorithm, OfflineDataset, OfflineLearner, Recording, Workspace,
+    AgentContext, OfflineAlgorithm, OfflineDataset, OfflineLearner, Recording, RunProvenance,
+    Workspace, recorded_env,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -16,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::checkpoint;
 use crate::evaluate::{EvaluationOptions, Judgement};
 use crate::output::{Output, print_record, say};
-use crate::recorded::{SourceOptions, dataset};
+use crate::recorded::SourceOptions;
 use crate::repeat;
 
 /// Reads recorded decisions, learns a policy without acting, evaluates it on trajectories that it did
@@ -38,8 +40,12 @@ pub(crate) struct LearnArguments {
     every: Option<Duration>,
     /// How to learn: bcq (batch-constrained Q-learning, as AWARE has it), iql (implicit Q-learning), td3-bc
     /// (TD3 with behaviour cloning).
-    #[arg(long, value_enum, default_value_t = Choice::Td3Bc)]
+    #[arg(long, value_enum, default_value_t = Choice::Bcq)]
     algorithm: Choice,
+    /// What the policy answers, where decisions on pods are recorded: allocations, or factors on the present
+    /// allocation, whose errors add up from decision to decision.
+    #[arg(long, value_enum, default_value_t)]
+    actions: Actions,
     /// Gradient steps.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
@@ -69,6 +75,13 @@ enum Choice {
     Td3Bc,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Actions {
+    #[default]
+    Allocations,
+    Factors,
+}
+
 /// One trajectory in so many is kept from learning, for the evaluation.
 const HELD_OUT: usize = 4;
 /// Time between two lines of progress.
@@ -89,8 +102,12 @@ pub(crate) fn learn(arguments: &LearnArguments) -> anyhow::Result<bool> {
         Choice::Td3Bc => OfflineAlgorithm::Td3Bc,
     };
     arguments.settings.config()?;
-    let recordings = arguments.source.read()?;
-    let spec = recordings.spec()?;
+    let recorded = arguments.source.read()?;
+    let recordings = match arguments.actions {
+        Actions::Allocations => recorded.into_allocations(),
+        Actions::Factors => recorded,
+    };
+    let spec = recorded_env(&recordings.schema)?;
     let (held_out, learnt_from) = split(&recordings.trajectories);
     let least = homeostat_rl::MIN_TRAJECTORIES;
     ensure!(
@@ -100,14 +117,15 @@ pub(crate) fn learn(arguments: &LearnArguments) -> anyhow::Result<bool> {
         recordings.trajectories.len(),
         HELD_OUT * least
     );
-    let data = dataset(&spec, &learnt_from)?;
+    let data = OfflineDataset::from_recordings(&spec, learnt_from)?;
     let seeds = SeedTree::new(arguments.seed).child("learn");
     let context = AgentContext { agent: AgentId::new(0), spec, seeds };
     let mut learner = algorithm.default_config().build(&context)?;
+    let decisions = digest(&recordings.trajectories);
     let settings = json!({
         "algorithm": algorithm.name(),
         "seed": arguments.seed,
-        "decisions": digest(&recordings.trajectories),
+        "decisions": decisions,
     });
     let path = checkpoint::path_beside(&arguments.out);
     if checkpoint::restore(&path, &settings, learner.as_mut())? {
@@ -115,7 +133,12 @@ pub(crate) fn learn(arguments: &LearnArguments) -> anyhow::Result<bool> {
     }
     train(arguments, &settings, &data, learner.as_mut())?;
 
-    let policy = learner.policy();
+    let policy = learner.policy().with_run(Some(provenance(
+        arguments.seed,
+        &recordings.behaviours,
+        &settings,
+        learner.steps(),
+    )));
     let held_out: Vec<Recording> = held_out.into_iter().cloned().collect();
     let Judgement { is_admitted, record, recorded } =
         arguments.settings.judge(&policy, &held_out)?;
@@ -135,6 +158,25 @@ pub(crate) fn learn(arguments: &LearnArguments) -> anyhow::Result<bool> {
         }),
     );
     Ok(is_admitted)
+}
+
+/// What the policy file says of where it comes from.
+fn provenance(
+    seed: u64,
+    behaviours: &BTreeSet<String>,
+    settings: &Value,
+    steps: u64,
+) -> RunProvenance {
+    let text = |key: &str| settings[key].as_str().unwrap_or_default().to_owned();
+    let behaviours: Vec<&str> = behaviours.iter().map(String::as_str).collect();
+    let settings = BTreeMap::from([
+        ("learn.algorithm".to_owned(), text("algorithm")),
+        ("learn.behaviours".to_owned(), behaviours.join(", ")),
+        ("learn.decisions_sha256".to_owned(), text("decisions")),
+    ]);
+    let digest = Sha256::digest(format!("{seed}\n{steps}\n{settings:?}"));
+    let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    RunProvenance { seed, steps, settings, hash }
 }
 
 /// Trajectories for the evaluation, and those to learn from.

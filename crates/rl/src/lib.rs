@@ -99,7 +99,7 @@ pub use learner::{AgentContext, Learned, Learner, Outcome};
 pub use noise::NoiseConfig;
 pub use offline::{
     Bcq, BcqConfig, Iql, IqlConfig, OfflineAlgorithm, OfflineConfig, OfflineDataset,
-    OfflineLearner, Recorded, Td3Bc, Td3BcConfig,
+    OfflineLearner, Recorded, Td3Bc, Td3BcConfig, recorded_env,
 };
 pub use policy::{Policy, Provenance, RecordedEvaluation, RunProvenance, Sampling};
 pub use ppo::{AdvantageNormalisation, Losses, Ppo, PpoConfig};

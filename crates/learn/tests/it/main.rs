@@ -1,6 +1,8 @@
 //! `homeostat learn` and `homeostat evaluate-offline`, as they are called.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod chain;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ mod dataset;
 mod iql;
 #[cfg(test)]
 mod pytorch_tests;
+mod recorded_decisions;
 mod td3_bc;
 mod twin_critic;
 
@@ -17,6 +18,7 @@ pub(crate) use bcq::perturb;
 pub use bcq::{Bcq, BcqConfig};
 pub use dataset::{OfflineDataset, Recorded};
 pub use iql::{Iql, IqlConfig};
+pub use recorded_decisions::recorded_env;
 pub use td3_bc::{Td3Bc, Td3BcConfig};
 
 use homeostat_core::Persist;
