@@ -11,7 +11,8 @@ use crate::{Actor, Error, Exploration, Profile, Result, Stage};
 ///
 /// Deviations from Alg. 5.1: the rewards of a stage are those of its own episodes, since they belong
 /// to who acted; a policy needs an admission by off-policy evaluation before it acts; an agent that
-/// never explores goes from `Offline` to `Serving` and back.
+/// never explores goes from `Offline` to `Serving` and back; one that explores may have a floor, below
+/// which it goes back to `Offline`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lifecycle {
     profile: Profile,
@@ -191,6 +192,10 @@ impl Lifecycle {
                 Some(
                     self.change(self.after_failure(), Cause::RewardVaries { deviation, threshold }),
                 )
+            }
+            (Stage::Online, _) if profile.online_floor.is_some_and(|floor| mean < floor) => {
+                let threshold = profile.online_floor.unwrap_or(mean);
+                Some(self.change(Stage::Offline, Cause::RewardTooLow { mean, threshold }))
             }
             (Stage::Serving, _) | (_, Some(_)) => None,
             (Stage::Offline, None) => {

@@ -13,6 +13,9 @@ pub struct Profile {
     pub online_reward: f64,
     /// Mean reward from which a policy serves, and below which it is retrained (T_serving).
     pub serving_reward: f64,
+    /// Mean reward below which an agent that trains online gives way to the fallback. None: it goes
+    /// on, as printed.
+    pub online_floor: Option<f64>,
     /// Largest standard deviation of the rewards of a policy that serves (T_var).
     pub serving_deviation: f64,
     /// Latest episodes of a stage that mean and deviation are taken over.
@@ -42,6 +45,7 @@ impl Default for Profile {
             bootstrap: true,
             online_reward: 0.5,
             serving_reward: 0.5,
+            online_floor: None,
             serving_deviation: 0.2,
             episodes: 5,
             exploration: Exploration::Never,
@@ -60,6 +64,7 @@ impl Profile {
         };
         finite("onlineReward", self.online_reward)?;
         finite("servingReward", self.serving_reward)?;
+        finite("onlineFloor", self.online_floor.unwrap_or(0.0))?;
         let non_negative = |key: &'static str, value: f64| match value.is_finite() && value >= 0.0 {
             true => Ok(()),
             false => Err(Error::OutOfRange { key, value, expected: "a number, 0 or above" }),

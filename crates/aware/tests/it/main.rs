@@ -70,6 +70,18 @@ fn an_agent_that_never_explores_goes_from_offline_to_serving_and_back() {
 }
 
 #[test]
+fn an_agent_that_trains_online_gives_way_below_its_floor() {
+    let profile = Profile { online_floor: Some(0.55), ..profile(Exploration::Allowed) };
+    let mut agent = Lifecycle::new(profile).unwrap();
+    agent.evaluated(GOOD);
+    assert_eq!(after(&mut agent, &[0.6, 0.6, 0.6]).0, Stage::Online);
+    assert_eq!(after(&mut agent, &[0.6, 0.6, 0.5]).0, Stage::Online);
+    let (stage, change) = after(&mut agent, &[0.5]);
+    assert_eq!((stage, agent.actor()), (Stage::Offline, Actor::Fallback));
+    assert!(matches!(change.unwrap().cause, Cause::RewardTooLow { threshold: 0.55, .. }));
+}
+
+#[test]
 fn without_bootstrapping_an_agent_begins_online() {
     let profile = Profile { bootstrap: false, ..profile(Exploration::Allowed) };
     let mut agent = Lifecycle::new(profile).unwrap();
