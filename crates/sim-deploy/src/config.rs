@@ -72,7 +72,8 @@ pub struct DeployPlan {
     pub(crate) window: SimDuration,
     pub(crate) delay: SimDuration,
     pub(crate) noise: f64,
-    pub(crate) change_at: SimDuration,
+    /// Changes of the workloads in the order of time. Each replaces the one before.
+    pub(crate) changes: Arc<[(SimDuration, Change)]>,
 }
 
 impl Default for DeployConfig {
@@ -107,7 +108,10 @@ impl DeployConfig {
             window: seconds(self.window_s),
             delay,
             noise,
-            change_at: seconds(self.change_at_s),
+            changes: match self.change {
+                Change::None => Arc::default(),
+                change => Arc::new([(seconds(self.change_at_s), change)]),
+            },
             config: Arc::new(self.clone()),
         })
     }
@@ -208,6 +212,14 @@ impl DeployPlan {
     /// The settings.
     pub fn config(&self) -> &DeployConfig {
         &self.config
+    }
+
+    /// The same with these changes of the workloads instead of the settings' one, in the order of time.
+    /// Each replaces the one before: [`Change::None`] is the workload as it was at first.
+    pub fn with_changes(mut self, mut changes: Vec<(SimDuration, Change)>) -> Self {
+        changes.sort_by_key(|(at, _)| *at);
+        self.changes = changes.into();
+        self
     }
 
     /// The bounds of every Deployment.

@@ -16,7 +16,9 @@ pub struct DeployPlant {
     cluster: Cluster,
     seeds: SeedTree,
     deployments: Vec<Controlled>,
-    is_changed: bool,
+    /// Changes that have happened, and the present one.
+    changes: usize,
+    present: Change,
     noise: Stream,
 }
 
@@ -59,7 +61,8 @@ impl DeployPlant {
             cluster,
             seeds: seeds.clone(),
             deployments,
-            is_changed: false,
+            changes: 0,
+            present: Change::None,
             noise: seeds.stream("monitoring"),
         }
     }
@@ -75,24 +78,33 @@ impl DeployPlant {
     }
 
     fn run_until(&mut self, end: SimTime) {
-        let change_at = SimTime::ZERO + self.plan.change_at;
-        if !self.is_changed && self.plan.config().change != Change::None && change_at <= end {
-            self.cluster.run_until(change_at);
-            self.change();
+        while let Some((at, change)) = self.plan.changes.get(self.changes).copied() {
+            let at = SimTime::ZERO + at;
+            if at > end {
+                break;
+            }
+            self.cluster.run_until(at);
+            self.changes += 1;
+            self.change(change);
         }
         self.cluster.run_until(end);
     }
 
-    fn change(&mut self) {
-        self.is_changed = true;
-        let change = self.plan.config().change;
+    fn change(&mut self, change: Change) {
+        let before = std::mem::replace(&mut self.present, change);
         for (place, deployment) in self.deployments.iter().enumerate() {
             let application = self.plan.application(deployment.number);
-            if let Some(payload) = change.payload() {
-                self.cluster.replace_application(place, application.with_change(payload));
-            } else {
+            if before.payload().is_some() || change.payload().is_some() {
+                let application = match change.payload() {
+                    Some(payload) => application.with_change(payload),
+                    None => application.clone(),
+                };
+                self.cluster.replace_application(place, application);
+            }
+            if (before == Change::Load) != (change == Change::Load) {
                 let own = self.seeds.child(&format!("deployment/{place}"));
-                self.cluster.replace_source(place, self.plan.source(application, true, &own));
+                let source = self.plan.source(application, change == Change::Load, &own);
+                self.cluster.replace_source(place, source);
             }
         }
     }

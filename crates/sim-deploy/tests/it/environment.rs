@@ -1,7 +1,7 @@
-use homeostat_core::SeedTree;
+use homeostat_core::{SeedTree, SimDuration};
 use homeostat_decide::{Guards, Plant, PreparedProposal, Proposal, SimulatedPlant, decide};
 use homeostat_env::{Action, ConfiguredSimulator, Env, Simulator, check_env};
-use homeostat_sim_deploy::{Change, DeployConfig, DeployPlant, LoadKind, SIMULATOR};
+use homeostat_sim_deploy::{Change, DeployConfig, DeployPlan, DeployPlant, LoadKind, SIMULATOR};
 use std::sync::Arc;
 use toml::Table;
 
@@ -38,24 +38,39 @@ fn a_saved_episode_goes_on_bit_for_bit() {
     assert_eq!(play(unbroken.as_mut()), play(resumed.as_mut()));
 }
 
-/// Requests and CPU seconds of the first and the second half of an hour, with pods that are large
-/// enough before and after: what is compared is the work, not a controller.
-fn halves(config: &DeployConfig, number: usize) -> [(f64, f64); 2] {
-    let plan = config.build().unwrap();
-    let mut plant = DeployPlant::new(&plan, &[number], &SeedTree::new(5));
+/// Requests and CPU seconds of parts of an hour, with pods that are large enough before and after: what
+/// is compared is the work, not a controller.
+fn parts<const N: usize>(plan: &DeployPlan, number: usize) -> [(f64, f64); N] {
+    let mut plant = DeployPlant::new(plan, &[number], &SeedTree::new(5));
     let large = Proposal::keep(&allocation(8, 2000, 2048));
     let mut guards = Guards::bounds_only(*plan.bounds()).unwrap();
     let decision = decide(&mut PreparedProposal::new(large), &mut guards, plant.observe(0));
     plant.apply(0, &decision).unwrap();
-    let mut sums = [(0.0, 0.0); 2];
+    let mut sums = [(0.0, 0.0); N];
     for window in 0..240 {
         plant.advance().unwrap();
         let figures = plant.window(0).unwrap();
-        let half = &mut sums[window / 120];
-        half.0 += figures.settled() as f64;
-        half.1 += figures.cpu_s;
+        let part = &mut sums[window * N / 240];
+        part.0 += figures.settled() as f64;
+        part.1 += figures.cpu_s;
     }
     sums
+}
+
+#[test]
+fn a_workload_changes_and_is_again_as_it_was() {
+    let config = DeployConfig {
+        application: "compression".to_owned(),
+        demand_cores: 0.4,
+        load: LoadKind::Poisson,
+        ..DeployConfig::default()
+    };
+    let changes = [(1200, Change::FileSize), (2400, Change::None)];
+    let changes = changes.map(|(at, change)| (SimDuration::from_secs(at), change));
+    let plan = config.build().unwrap().with_changes(changes.to_vec());
+    let [before, during, after] = parts(&plan, 0).map(|(requests, cpu_s)| cpu_s / requests);
+    assert!(during / before > 2.0, "{before} {during}");
+    assert!((after / before - 1.0).abs() < 0.1, "{before} {after}");
 }
 
 #[test]
@@ -75,7 +90,7 @@ fn every_scenario_changes_the_applications_that_it_affects_and_no_others() {
             else {
                 continue; // The load affects all.
             };
-            let [before, after] = halves(&config, number);
+            let [before, after] = parts(&plan, number);
             let cpu_ratio = (after.1 / after.0) / (before.1 / before.0);
             let rate_ratio = after.0 / before.0;
             if change == Change::Load {
