@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
-    FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions, SrlResult, SrlStudy,
-    firm_experiments, firm_reads_data, flash_experiments, muserve_experiments, muserve_reads_data,
-    run_firm, run_flash, run_muserve, run_simppo, simppo_experiments,
+    AwareOptions, FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions,
+    SrlResult, SrlStudy, aware_experiments, firm_experiments, firm_reads_data, flash_experiments,
+    muserve_experiments, muserve_reads_data, run_aware, run_firm, run_flash, run_muserve,
+    run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -20,7 +21,7 @@ use crate::output::{Output, print, print_records};
 /// Reproduce an experiment of the papers, with intervals, beside the published figures.
 #[derive(Args)]
 #[command(
-    after_help = "For simppo/..., muserve/..., firm/... and flash/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR\n  homeostat reproduce firm/mitigation --quick"
+    after_help = "For simppo/..., aware/..., muserve/..., firm/... and flash/..., --output csv prints the rows of all tables as one: the first column is the title of\nthe table, missing columns are empty, and a figure over seeds has half of its 95 % confidence\ninterval in a second column, NAME interval.\n\nExamples:\n  homeostat reproduce s-rl --quick                 a short version, in a minute or two\n  homeostat reproduce simppo/coordination --output json > coordination.json\n  homeostat reproduce simppo/table-4.4 --seeds 11..20    fresh seeds\n  homeostat reproduce aware/bootstrapping --output json\n  homeostat reproduce firm/real-faults --data DIR --output json\n  homeostat reproduce firm/interference --data DIR\n  homeostat reproduce firm/mitigation --quick"
 )]
 pub(crate) struct ReproduceArguments {
     /// Experiment.
@@ -66,6 +67,7 @@ fn experiments() -> Vec<PossibleValue> {
     let s_rl = PossibleValue::new(S_RL)
         .help("single agents (section 4.5): trained alone, on one platform at four loads, trained together");
     let team = simppo_experiments()
+        .chain(aware_experiments())
         .chain(muserve_experiments())
         .chain(firm_experiments())
         .chain(flash_experiments());
@@ -139,6 +141,13 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
         let expected = format!("{name} reads published data: name its directory with --data DIR");
         arguments.data.as_ref().ok_or_else(|| refused("data", "nothing", expected))
     };
+    if aware_experiments().any(|(known, _)| known == name) {
+        let mut options = AwareOptions::new(arguments.quick);
+        if let Some(seeds) = &arguments.seeds {
+            options.seeds.clone_from(&seeds.0);
+        }
+        return Ok(run_aware(name, &options, &progress)?);
+    }
     if firm_experiments().any(|(known, _)| known == name) {
         let reads_data = firm_reads_data(name);
         let data = if reads_data { data()?.clone() } else { PathBuf::new() };

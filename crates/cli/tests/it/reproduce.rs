@@ -1,6 +1,8 @@
 //! `homeostat reproduce`: its names, what it writes, and the page in a real browser.
 
-use homeostat_experiments::reproduce::{firm_experiments, flash_experiments, simppo_experiments};
+use homeostat_experiments::reproduce::{
+    aware_experiments, firm_experiments, flash_experiments, simppo_experiments,
+};
 use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table, write_finding};
 
 use crate::browser::Browser;
@@ -192,7 +194,11 @@ fn help_lists_every_experiment() {
     let help = Workplace::new().done("reproduce --help");
     // Long descriptions are wrapped.
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (name, asks) in simppo_experiments().chain(firm_experiments()).chain(flash_experiments()) {
+    let listed = simppo_experiments()
+        .chain(aware_experiments())
+        .chain(firm_experiments())
+        .chain(flash_experiments());
+    for (name, asks) in listed {
         assert!(words.contains(&format!("- {name}: {asks}")), "{name}:\n{help}");
     }
     assert!(help.contains("s-rl") && help.contains("--output csv"), "{help}");

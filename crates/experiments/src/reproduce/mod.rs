@@ -1,6 +1,7 @@
 //! The experiments of the papers, repeated: each prints what came out beside what was
 //! published.
 
+mod aware;
 mod evaluation;
 mod firm;
 mod flash;
@@ -8,6 +9,7 @@ mod muserve;
 mod s_rl;
 mod simppo;
 
+pub use aware::{AwareOptions, aware_experiments, run_aware};
 pub use firm::{FirmOptions, firm_experiments, firm_reads_data, run_firm};
 pub use flash::{FlashOptions, flash_experiments, run_flash};
 pub use muserve::{MuserveOptions, muserve_experiments, muserve_reads_data, run_muserve};
