@@ -97,11 +97,18 @@ pub enum Adaptation {
     Flash,
     /// It is told the pair's true parameters: what an embedding can achieve at best. For reinforcement learning alone.
     Oracle,
+    /// A recurrent policy that remembers what it did and what came of it (RL²). For reinforcement learning alone.
+    Rl2,
 }
 
 impl Adaptation {
     /// Whether the base learner reads an embedding.
     pub fn reads_embedding(self) -> bool {
         self == Self::Flash
+    }
+
+    /// Whether the base learner does better in a pair after it was observed.
+    pub fn observes(self) -> bool {
+        matches!(self, Self::Flash | Self::Rl2)
     }
 }

@@ -12,7 +12,7 @@
 //!   ([`ReinforcementTask`]).
 //! * [`SupervisedLearner`]: a conditioned base learner for regression; [`Adaptation`] switches to
 //!   the baselines.
-//! * [`ReinforcementLearner`]: PPO, DQN or DDPG, conditioned; pretrained on a pool of
+//! * [`ReinforcementLearner`]: PPO, DQN or DDPG, conditioned, or recurrent PPO (RL²); pretrained on a pool of
 //!   [`PairEnvironment`]s, adapted to a new pair or served in it.
 //! * [`Profile`]: applications measured in several configurations, as episodes for that learner;
 //!   [`SizeEstimator`] predicts execution times at other memory sizes, with intervals.
@@ -21,6 +21,7 @@
 //! Layer 3: no I/O.
 #![forbid(unsafe_code)]
 
+mod base_learner;
 mod bundle;
 mod config;
 mod error;

@@ -10,10 +10,11 @@ use homeostat_core::{AgentId, Persist, SeedTree, Snapshot, Stream};
 use homeostat_env::{Action, Env, EnvSpec};
 use homeostat_nn::Kernel;
 use homeostat_rl::{
-    AgentContext, AlgorithmConfig, ConditionedLearner, EmbeddingTable, Outcome, Policy, Sampling,
+    AgentContext, AlgorithmConfig, EmbeddingTable, Outcome, Policy, RecurrentPpo, Sampling,
     Workspace,
 };
 
+use crate::base_learner::BaseLearner;
 use crate::standardizer::RunningMoments;
 use crate::{
     Adaptation, Bundle, Embedding, Error, MetaLearnerConfig, MetaTape, Pair, PairEnvironment,
@@ -38,6 +39,8 @@ pub struct ReinforcementConfig {
     pub adaptation: Adaptation,
     /// The meta learner of FLASH.
     pub meta: MetaLearnerConfig,
+    /// Units of memory of a recurrent policy.
+    pub memory_units: usize,
     /// Pairs that are visited at once.
     pub pairs_per_visit: usize,
     /// Episodes of each of them in a visit.
@@ -61,7 +64,7 @@ pub struct ReinforcementLearner {
     spec: EnvSpec,
     /// Steps of an episode.
     steps: usize,
-    base: Box<dyn ConditionedLearner>,
+    base: BaseLearner,
     task: ReinforcementTask,
     pairs: Vec<KnownPair>,
     /// Of the rows of trajectories; frozen with the meta learner.
@@ -124,15 +127,14 @@ impl ReinforcementLearner {
             }
         }
         let width = match config.adaptation {
-            Adaptation::Plain | Adaptation::Transfer => 0,
+            Adaptation::Plain | Adaptation::Transfer | Adaptation::Rl2 => 0,
             Adaptation::Flash => config.meta.embedding,
             Adaptation::Oracle => parameters,
         };
-        let envs = config.pairs_per_visit;
-        let algorithm = with_visits(&config.algorithm, envs, steps as usize);
-        let table = EmbeddingTable::new(pool.len(), width, envs);
         let agent = AgentId::new(0);
         let context = AgentContext { agent, spec: spec.clone(), seeds: seeds.child("base") };
+        let table = EmbeddingTable::new(pool.len(), width, config.pairs_per_visit);
+        let base = base_learner(&config, &context, table, steps as usize)?;
         let widths = StepWidths { state: spec.observation.len(), action: spec.action.len() };
         let mut task = ReinforcementTask::register_base_learner(
             "reinforcement",
@@ -149,7 +151,7 @@ impl ReinforcementLearner {
         };
         pool.iter().for_each(|pair| task.register_pair(pair.pair.clone()));
         Ok(Self {
-            base: algorithm.build_conditioned(&context, table)?,
+            base,
             moments: RunningMoments::new(widths.state + widths.action + 1),
             pairs: pool.iter().map(known).collect(),
             spec: spec.clone(),
@@ -203,6 +205,7 @@ impl ReinforcementLearner {
                 let names = chosen.iter().map(|place| self.pairs[*place].name.clone());
                 names.for_each(|name| self.task.register_pair(name));
             }
+            self.base.visit(&chosen);
             let progress = self.visits as f64 / visits as f64;
             let mut returns = Vec::new();
             for _ in 0..self.config.episodes_per_visit {
@@ -241,6 +244,9 @@ impl ReinforcementLearner {
         let mut returns = Vec::new();
         let mut envs =
             slots.iter().map(|_| Ok(pair.make()?)).collect::<Result<Vec<Box<dyn Env>>>>()?;
+        if self.config.adaptation != Adaptation::Rl2 {
+            self.base.visit(&slots);
+        }
         for round in 0..rounds {
             let progress = round as f64 / rounds as f64;
             returns.extend(self.learn_from_episode(&mut envs, &slots, progress)?);
@@ -276,11 +282,21 @@ impl ReinforcementLearner {
         seeds: &SeedTree,
     ) -> Result<Vec<f64>> {
         let mut env = pair.make()?;
+        let before = match &self.base {
+            BaseLearner::Recurrent(learner) => Some(learner.remembered(0).clone()),
+            BaseLearner::Conditioned(_) => None,
+        };
+        let (pairs, draws) = (self.pairs.clone(), self.draws.clone());
         let episode = |episode| {
             let seed = seeds.seed(&format!("episode/{episode}"));
             Ok(self.play_served(&mut *env, seed, Sampling::Greedy)?.total)
         };
-        (0..episodes).map(episode).collect()
+        let returns = (0..episodes).map(episode).collect();
+        if let (BaseLearner::Recurrent(learner), Some(before)) = (&mut self.base, before) {
+            learner.recall(0, before);
+        }
+        (self.pairs, self.draws) = (pairs, draws);
+        returns
     }
 
     /// The embedding of a pair after all that was observed of it.
@@ -292,10 +308,17 @@ impl ReinforcementLearner {
         Ok(Embedding(numbers.to_vec()))
     }
 
-    /// The policy for a pair, with its present embedding as a constant.
+    /// The policy for a pair, with its present embedding as a constant. A recurrent policy has no such form.
     pub fn policy(&mut self, place: usize) -> Result<Policy> {
         self.refresh_embedding(place)?;
-        Ok(self.base.policy_of(place))
+        match &self.base {
+            BaseLearner::Conditioned(learner) => Ok(learner.policy_of(place)),
+            BaseLearner::Recurrent(_) => Err(Error::Setting {
+                name: "adaptation",
+                value: "rl2".to_owned(),
+                expected: "another one: a recurrent policy is not a policy file",
+            }),
+        }
     }
 
     fn next_pair(&mut self) -> usize {
@@ -315,10 +338,7 @@ impl ReinforcementLearner {
         progress: f64,
     ) -> Result<Vec<f64>> {
         let embedded = self.embed_for_training(places)?;
-        for (slot, place) in places.iter().enumerate() {
-            self.base.embeddings_mut().assign(slot, *place);
-        }
-        self.base.embeddings_mut().clear_gradients();
+        self.base.clear_gradients();
         let played = self.play(envs, places, progress)?;
         self.train_meta_learner(&embedded)?;
         let returns = played.iter().map(|played| played.total).collect();
@@ -338,9 +358,9 @@ impl ReinforcementLearner {
                 continue;
             }
             match self.config.adaptation {
-                Adaptation::Plain | Adaptation::Transfer => {}
+                Adaptation::Plain | Adaptation::Transfer | Adaptation::Rl2 => {}
                 Adaptation::Oracle => {
-                    self.base.embeddings_mut().set(*place, &self.pairs[*place].parameters);
+                    self.base.set_embedding(*place, &self.pairs[*place].parameters);
                 }
                 Adaptation::Flash => match self.task.bundle(&self.pairs[*place].name) {
                     Ok(bundle) => {
@@ -350,7 +370,7 @@ impl ReinforcementLearner {
                     // Of a pair that nothing was observed of, nothing is known.
                     Err(Error::NoSamples { .. }) => {
                         let zero = vec![0.0; self.config.meta.embedding];
-                        self.base.embeddings_mut().set(*place, &zero);
+                        self.base.set_embedding(*place, &zero);
                     }
                     Err(error) => return Err(error),
                 },
@@ -366,7 +386,7 @@ impl ReinforcementLearner {
         for (place, embedding) in
             embedded.iter().zip(embeddings.chunks_exact(self.config.meta.embedding))
         {
-            self.base.embeddings_mut().set(*place, embedding);
+            self.base.set_embedding(*place, embedding);
         }
         Ok(embedded)
     }
@@ -378,7 +398,7 @@ impl ReinforcementLearner {
         let width = self.config.meta.embedding;
         let mut gradient = vec![0.0; embedded.len() * width];
         for (place, gradient) in embedded.iter().zip(gradient.chunks_exact_mut(width)) {
-            self.base.embeddings().gradient(*place, gradient);
+            self.base.gradient(*place, gradient);
         }
         let kernel = self.workspace.kernel();
         self.task.meta().backward(kernel, &gradient, &mut self.tape);
@@ -413,7 +433,9 @@ impl ReinforcementLearner {
                     next_obs: step.obs,
                 };
                 let (is_done, next) = (step.done(), step.obs.to_vec());
-                self.base.record(slot, outcome, &mut self.workspace)?;
+                let seen = as_read(step.reward);
+                let action = &actions[slot];
+                self.base.record(slot, action, seen, outcome, &mut self.workspace)?;
                 row.copy_from_slice(&next);
                 if is_done {
                     recorders[slot].end();
@@ -426,14 +448,29 @@ impl ReinforcementLearner {
     }
 
     fn play_served(&mut self, env: &mut dyn Env, seed: u64, sampling: Sampling) -> Result<Played> {
-        let policy = self.policy(0)?;
+        let policy = match self.base {
+            BaseLearner::Conditioned(_) => Some(self.policy(0)?),
+            BaseLearner::Recurrent(_) => None,
+        };
         let mut obs = env.reset(Some(seed))?.to_vec();
         let mut recorder = Recorder::default();
         let mut action = Action::Discrete(0);
+        let workspace = &mut self.workspace;
         for _ in 0..self.steps {
-            policy.act(&obs, sampling, &mut self.draws, &mut action, &mut self.workspace);
+            match (&policy, &mut self.base) {
+                (Some(policy), _) => {
+                    policy.act(&obs, sampling, &mut self.draws, &mut action, workspace);
+                }
+                (None, BaseLearner::Recurrent(learner)) => {
+                    learner.act_in(0, &obs, sampling, &mut action, workspace)?;
+                }
+                (None, BaseLearner::Conditioned(_)) => unreachable!("it has a policy"),
+            }
             let step = env.step(&action)?;
             recorder.take(&obs, &action, step.reward);
+            if let BaseLearner::Recurrent(learner) = &mut self.base {
+                learner.remember(0, &action, as_read(step.reward), step.done());
+            }
             let is_done = step.done();
             obs.copy_from_slice(step.obs);
             if is_done {
@@ -459,15 +496,13 @@ impl ReinforcementLearner {
 
     fn refresh_embedding(&mut self, place: usize) -> Result<()> {
         match self.config.adaptation {
-            Adaptation::Plain | Adaptation::Transfer => {}
-            Adaptation::Oracle => {
-                self.base.embeddings_mut().set(place, &self.pairs[place].parameters);
-            }
+            Adaptation::Plain | Adaptation::Transfer | Adaptation::Rl2 => {}
+            Adaptation::Oracle => self.base.set_embedding(place, &self.pairs[place].parameters),
             Adaptation::Flash => match self.embedding(place) {
-                Ok(embedding) => self.base.embeddings_mut().set(place, &embedding.0),
+                Ok(embedding) => self.base.set_embedding(place, &embedding.0),
                 Err(Error::NoSamples { .. }) => {
                     let zero = vec![0.0; self.config.meta.embedding];
-                    self.base.embeddings_mut().set(place, &zero);
+                    self.base.set_embedding(place, &zero);
                 }
                 Err(error) => return Err(error),
             },
@@ -510,8 +545,7 @@ impl Recorder {
             }
             Action::Continuous(values) => self.rows.extend_from_slice(values),
         }
-        // Rewards of different pairs differ by orders of magnitude.
-        self.rows.push((reward.signum() * reward.abs().ln_1p()) as f32);
+        self.rows.push(as_read(reward));
         self.of_trajectory += reward;
         self.total += reward;
     }
@@ -528,6 +562,35 @@ impl Recorder {
         self.end();
         Played { trajectories: self.trajectories, total: self.total }
     }
+}
+
+/// A reward as meta learners and recurrent policies read it: rewards of different pairs differ by orders of magnitude.
+fn as_read(reward: f64) -> f32 {
+    (reward.signum() * reward.abs().ln_1p()) as f32
+}
+
+fn base_learner(
+    config: &ReinforcementConfig,
+    context: &AgentContext,
+    table: EmbeddingTable,
+    steps: usize,
+) -> Result<BaseLearner> {
+    let envs = config.pairs_per_visit;
+    if config.adaptation != Adaptation::Rl2 {
+        let algorithm = with_visits(&config.algorithm, envs, steps);
+        return Ok(BaseLearner::Conditioned(algorithm.build_conditioned(context, table)?));
+    }
+    // The gradient goes back through the whole visit: to explore in one episode pays in the next.
+    let steps = steps * config.episodes_per_visit;
+    let AlgorithmConfig::Ppo(ppo) = with_visits(&config.algorithm, envs, steps) else {
+        return Err(Error::Setting {
+            name: "algorithm",
+            value: config.algorithm.algorithm().name().to_owned(),
+            expected: "ppo, of which RL2 is a recurrent variant",
+        });
+    };
+    let learner = RecurrentPpo::new(&ppo, config.memory_units, context)?;
+    Ok(BaseLearner::Recurrent(Box::new(learner)))
 }
 
 /// The settings with one environment for each pair of a visit, and one update of PPO at its end.

@@ -143,10 +143,10 @@ impl SupervisedLearner {
             }
         }
         check_pool(pool, shape)?;
-        if config.adaptation == Adaptation::Oracle {
+        if matches!(config.adaptation, Adaptation::Oracle | Adaptation::Rl2) {
             return Err(Error::Setting {
                 name: "adaptation",
-                value: "oracle".to_owned(),
+                value: format!("{:?}", config.adaptation).to_lowercase(),
                 expected: "plain, transfer or flash for a supervised base learner",
             });
         }

@@ -59,6 +59,16 @@ impl ActionCodec {
             }
         }
     }
+
+    /// The same where all ends are finite; other rows stay as they are.
+    pub(crate) fn shrink_finite(&self, row: &mut [f32]) {
+        if let Space::Box { low, high } = &self.space
+            && low.iter().chain(high).all(|end| end.is_finite())
+        {
+            self.shrink(row);
+        }
+    }
+
     /// Moves a row from the ends of the box to [-1, 1]; what lies outside is cut.
     pub fn shrink(&self, row: &mut [f32]) {
         if let Space::Box { low, high } = &self.space {

@@ -73,7 +73,7 @@ impl EmbeddingTable {
 }
 
 /// A learner whose networks read the embedding of a pair behind the observation.
-pub trait ConditionedLearner: Learner {
+pub trait ConditionedLearner: Learner + Sync {
     /// The embeddings that it reads.
     fn embeddings(&self) -> &EmbeddingTable;
 

@@ -76,6 +76,7 @@ mod policy;
 mod ppo;
 pub mod presets;
 mod q_learning;
+mod recurrent_ppo;
 mod reinforce;
 mod replay;
 mod rollout;
@@ -104,6 +105,7 @@ pub use offline::{
 pub use policy::{Policy, Provenance, RecordedEvaluation, RunProvenance, Sampling};
 pub use ppo::{AdvantageNormalisation, Losses, Ppo, PpoConfig};
 pub use q_learning::{QLearning, QLearningConfig};
+pub use recurrent_ppo::{RecurrentPpo, Remembered};
 pub use reinforce::{Reinforce, ReinforceConfig};
 pub use rollout::Batch;
 pub use schedule::Schedule;

@@ -668,18 +668,18 @@ impl Persist for Ppo {
 /// Sums over minibatches, for the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Losses {
-    policy: f64,
-    value: f64,
-    entropy: f64,
-    clipped: f64,
-    kl: f64,
-    last_kl: f32,
-    minibatches: u32,
-    stopped: bool,
+    pub(crate) policy: f64,
+    pub(crate) value: f64,
+    pub(crate) entropy: f64,
+    pub(crate) clipped: f64,
+    pub(crate) kl: f64,
+    pub(crate) last_kl: f32,
+    pub(crate) minibatches: u32,
+    pub(crate) stopped: bool,
 }
 
 impl Losses {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.policy += other.policy;
         self.value += other.value;
         self.entropy += other.entropy;
@@ -706,15 +706,15 @@ impl Losses {
 }
 
 /// The clipped surrogate of one step, `-min(ratio A, clip(ratio) A)`.
-struct Surrogate {
-    loss: f32,
+pub(crate) struct Surrogate {
+    pub(crate) loss: f32,
     /// Its slope by the log-probability; zero where the clip holds.
-    d_log_prob: f32,
+    pub(crate) d_log_prob: f32,
     clipped: bool,
 }
 
 impl Surrogate {
-    fn new(ratio: f32, advantage: f32, clip: f32) -> Self {
+    pub(crate) fn new(ratio: f32, advantage: f32, clip: f32) -> Self {
         let free = -advantage * ratio;
         let held = -advantage * ratio.clamp(1.0 - clip, 1.0 + clip);
         let clipped = held > free;
@@ -724,7 +724,7 @@ impl Surrogate {
 
 /// Squared error of a value and its slope. With a clip, the larger of the plain
 /// error and that of the value held near the old one.
-fn value_loss(value: f32, row: &RowScalars, clip: Option<f32>) -> (f32, f32) {
+pub(crate) fn value_loss(value: f32, row: &RowScalars, clip: Option<f32>) -> (f32, f32) {
     let error = value - row.target;
     let Some(clip) = clip else {
         return (error * error, 2.0 * error);
@@ -746,7 +746,7 @@ fn normalise(rows: &mut [RowScalars]) {
 
 /// Mean, and one over the sample deviation. One row alone has no deviation, and
 /// less its mean nothing would be left of it: it stays as it is.
-fn mean_and_inverse_deviation(values: impl Iterator<Item = f32> + Clone) -> (f32, f32) {
+pub(crate) fn mean_and_inverse_deviation(values: impl Iterator<Item = f32> + Clone) -> (f32, f32) {
     let count = values.clone().count() as f32;
     if count < 2.0 {
         return (0.0, 1.0);

@@ -146,6 +146,7 @@ fn config(adaptation: Adaptation, memory: Memory) -> ReinforcementConfig {
             buffer: BufferConfig { warm_up: 0, ..MetaLearnerConfig::flash().buffer },
             ..MetaLearnerConfig::flash()
         },
+        memory_units: 16,
         pairs_per_visit: 4,
         episodes_per_visit: 2,
         memory,
@@ -197,6 +198,31 @@ fn an_embedding_serves_unseen_pairs_better_than_none() {
 }
 
 #[test]
+fn a_recurrent_policy_needs_no_embedding() {
+    let config = config(Adaptation::Rl2, Memory::PresentVisit);
+    let reward = reward_in_unseen_pairs(config.clone(), 800);
+    let plain = reward_in_unseen_pairs(
+        ReinforcementConfig { adaptation: Adaptation::Plain, ..config },
+        800,
+    );
+    assert!(reward > plain + 0.15, "RL2 {reward:.3}, plain {plain:.3}");
+}
+
+#[test]
+fn judging_a_recurrent_policy_leaves_its_memory() {
+    let config = config(Adaptation::Rl2, Memory::PresentVisit);
+    let known = learner(config.clone(), 3);
+    let pair = pair(0.4, false);
+    let seeds = SeedTree::new(4);
+    let mut new = known.for_new_pair(&pair, config.algorithm, &seeds).unwrap();
+    new.serve(&pair, 1, Sampling::Stochastic).unwrap();
+    let first = new.judge(&pair, 2, &seeds).unwrap();
+    assert_eq!(new.judge(&pair, 2, &seeds).unwrap(), first);
+    let error = new.policy(0).unwrap_err().to_string();
+    assert!(error.contains("rl2"), "{error}");
+}
+
+#[test]
 fn deep_q_networks_read_embeddings_too() {
     let dqn = AlgorithmConfig::Dqn(DqnConfig {
         replay_capacity: 400,
@@ -242,8 +268,11 @@ fn the_meta_learner_is_frozen_while_a_new_pair_is_learnt() {
 
 #[test]
 fn pretraining_goes_on_from_a_checkpoint_as_if_it_had_not_stopped() {
-    for memory in [Memory::AllVisits, Memory::PresentVisit] {
-        let config = config(Adaptation::Flash, memory);
+    let (all, present) = (Memory::AllVisits, Memory::PresentVisit);
+    for (adaptation, memory) in
+        [(Adaptation::Flash, all), (Adaptation::Flash, present), (Adaptation::Rl2, present)]
+    {
+        let config = config(adaptation, memory);
         let mut unbroken = learner(config.clone(), 5);
         let visits = |learner: &mut ReinforcementLearner, until: u64| {
             let mut visits = Vec::new();
@@ -257,7 +286,11 @@ fn pretraining_goes_on_from_a_checkpoint_as_if_it_had_not_stopped() {
         unbroken.save("learner", &mut snapshot);
         let mut resumed = learner(config, 5);
         resumed.load("learner", &snapshot).unwrap();
-        assert_eq!(visits(&mut resumed, 12), visits(&mut unbroken, 12), "{memory:?}");
+        assert_eq!(
+            visits(&mut resumed, 12),
+            visits(&mut unbroken, 12),
+            "{adaptation:?} {memory:?}"
+        );
     }
 }
 
