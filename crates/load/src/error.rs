@@ -1,5 +1,7 @@
 //! Errors of this crate.
 
+use crate::applications::SEGMENTS;
+
 /// An invalid load or trace.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -33,9 +35,22 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// An application without segments.
+    #[error("an application needs at least one segment")]
+    NoSegments,
+    /// A segment that does not exist.
+    #[error("there is no segment `{name}`: choose of {}", segments())]
+    NoSuchSegment {
+        /// The name as written.
+        name: String,
+    },
     /// No level at all.
     #[error("load has no levels: give at least one start and rate")]
     NoLevels,
+}
+
+fn segments() -> String {
+    SEGMENTS.map(|segment| segment.name).join(", ")
 }
 
 /// The result type of this crate.

@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod applications;
 mod arrivals;
 mod error;
 mod replay;

@@ -8,6 +8,7 @@ use homeostat_load::LoadShape;
 use homeostat_load::traffic::TrafficModel;
 use serde::{Deserialize, Serialize};
 
+use crate::isolated_latency::isolated_latency;
 use crate::{
     Application, ApplicationPool, Change, ClusterConfig, Error, Half, Part, Resize, Result, Source,
 };
@@ -239,7 +240,7 @@ impl DeployPlan {
 
     /// The SLO of an application: its p99 alone times a factor.
     pub(crate) fn slo(&self, application: &Application) -> Slo {
-        let threshold = application.isolated_latency().seconds() * self.config.slo_over_isolated;
+        let threshold = isolated_latency(application).seconds() * self.config.slo_over_isolated;
         Slo::try_new(Fraction::from_percent(99), seconds(threshold)).expect("requests take time")
     }
 
@@ -325,7 +326,7 @@ mod tests {
                 let first = plan.first_allocation(application, &mut rng);
                 let need = application.full_memory(plan.config().concurrency);
                 assert!(first.memory >= need, "{}", application.name());
-                assert!(plan.slo(application).threshold() > application.isolated_latency());
+                assert!(plan.slo(application).threshold() > isolated_latency(application));
             }
         }
     }

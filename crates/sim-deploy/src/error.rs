@@ -1,7 +1,5 @@
 //! What this crate refuses.
 
-use crate::segment::SEGMENTS;
-
 /// A cluster or application that cannot be made. A refusal changes nothing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -15,25 +13,12 @@ pub enum Error {
         /// What it must be.
         expected: String,
     },
-    /// An application without segments.
-    #[error("an application needs at least one segment")]
-    NoSegments,
-    /// A segment that does not exist.
-    #[error("there is no segment `{name}`: choose of {}", segments())]
-    NoSuchSegment {
-        /// The name as written.
-        name: String,
-    },
-    /// A load that cannot be played.
+    /// An application that does not exist, or a load that cannot be played.
     #[error(transparent)]
     Load(#[from] homeostat_load::Error),
     /// A quantity that cannot be one.
     #[error(transparent)]
     Core(#[from] homeostat_core::Error),
-}
-
-fn segments() -> String {
-    SEGMENTS.map(|segment| segment.name).join(", ")
 }
 
 /// The result type of this crate.

@@ -38,25 +38,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod application;
-mod change;
 mod cluster;
 mod config;
 mod error;
+mod isolated_latency;
 mod plant;
-mod pool;
-mod segment;
 mod service;
 mod simulator;
-mod source;
 
-pub use application::Application;
-pub use change::Change;
 pub use cluster::{Cluster, ClusterConfig, DeploymentSetup, Resize, Totals};
 pub use config::{DeployConfig, DeployPlan, LoadKind};
 pub use error::{Error, Result};
+pub use homeostat_load::applications::{
+    Application, ApplicationPool, Change, Cost, Half, Need, Part, Payload, SEGMENTS, Segment,
+    Source,
+};
 pub use plant::DeployPlant;
-pub use pool::{ApplicationPool, Part};
-pub use segment::{Cost, Need, Payload, SEGMENTS, Segment};
 pub use simulator::{ConfiguredDeploy, Deploy, SIMULATOR};
-pub use source::{Half, Source};

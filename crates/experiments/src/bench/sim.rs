@@ -345,7 +345,7 @@ fn deploy_requests(application: &str, limit_over_request: f64, seconds: u64) -> 
     });
     let seeds = SeedTree::new(1);
     for number in 0..DEPLOYMENTS {
-        let application = Application::parse(application).map_err(refused)?;
+        let application = Application::parse(application).map_err(|error| refused(error.into()))?;
         let per_second = 0.6 * f64::from(PODS) / application.mean_cpu().seconds();
         let load = LoadShape::Poisson { per_second };
         let own = seeds.child(&format!("deployment/{number}"));
@@ -358,7 +358,7 @@ fn deploy_requests(application: &str, limit_over_request: f64, seconds: u64) -> 
                 memory: Bytes::from_mib(1024),
             },
             source: homeostat_sim_deploy::Source::shape(&load, own.stream("arrivals"))
-                .map_err(refused)?,
+                .map_err(|error| refused(error.into()))?,
             needs: own.stream("needs"),
         });
     }

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Application;
-use crate::segment::Payload;
+use super::Application;
+use super::segment::Payload;
 
 /// What changes. A change of the load goes from one half of the Azure population to the other:
 /// more than 100 000 requests a day, or fewer.
@@ -63,7 +63,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ApplicationPool, Part};
+    use crate::applications::{ApplicationPool, Part};
 
     #[test]
     fn every_scenario_affects_a_good_part_of_the_pool() {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use homeostat_core::SeedTree;
 use serde::{Deserialize, Serialize};
 
-use crate::Application;
-use crate::segment::SEGMENTS;
+use super::Application;
+use super::segment::SEGMENTS;
 
 /// The applications of a pool, each a different combination of segments.
 #[derive(Debug, Clone)]

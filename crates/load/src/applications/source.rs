@@ -1,11 +1,10 @@
 //! Where the requests of a Deployment come from.
 
 use homeostat_core::{SeedTree, SimDuration, SimTime, Stream};
-use homeostat_load::traffic::{Rhythm, TrafficModel};
-use homeostat_load::{Arrivals, LoadShape, TraceArrivals};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use crate::traffic::{Rhythm, TrafficModel};
+use crate::{Arrivals, LoadShape, Result, TraceArrivals};
 
 /// The half of the Azure population that a load is drawn from (Section 5.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +101,7 @@ impl Source {
     }
 
     /// The next arrival; none if there are no more.
-    pub(crate) fn next_arrival(&mut self) -> Option<SimTime> {
+    pub fn next_arrival(&mut self) -> Option<SimTime> {
         match self {
             Self::Shape(arrivals) => arrivals.next_arrival(),
             Self::Azure(days) => Some(days.next_arrival()),

@@ -1,9 +1,8 @@
 //! Applications: combinations of segments, each of which a request passes once.
 
-use homeostat_core::{Bytes, Fraction, SeedTree, SimDuration, Stream};
-use homeostat_des::Histogram;
+use homeostat_core::{Bytes, SimDuration, Stream};
 
-use crate::segment::{Need, Payload, Segment, micros};
+use super::segment::{Need, Payload, Segment, micros};
 use crate::{Error, Result};
 
 /// An application.
@@ -80,6 +79,11 @@ impl Application {
         Self { needs: needs(&self.segments, &changed), changed, ..self.clone() }
     }
 
+    /// Whether this payload is that of its change scenario.
+    pub fn has_changed(&self, payload: Payload) -> bool {
+        self.changed.contains(&payload)
+    }
+
     /// The mean CPU time of a request.
     pub fn mean_cpu(&self) -> SimDuration {
         let sum: u64 = self.needs.iter().map(|need| need.cpu.nanos()).sum();
@@ -98,12 +102,12 @@ impl Application {
     }
 
     /// Memory that the caches of a replica fill, if they can.
-    pub(crate) fn cache(&self) -> Bytes {
+    pub fn cache(&self) -> Bytes {
         self.cache
     }
 
     /// What the next request needs, in a replica whose caches have this part of what they can fill.
-    pub(crate) fn draw(&self, rng: &mut Stream) -> Need {
+    pub fn draw(&self, rng: &mut Stream) -> Need {
         let need = self.needs[rng.below(3)];
         let sigma = Self::SPREAD;
         let factor = (sigma * rng.normal() - 0.5 * sigma * sigma).exp();
@@ -111,19 +115,8 @@ impl Application {
     }
 
     /// What a request waits for what caches do not hold.
-    pub(crate) fn uncached(&self, cached: f64) -> SimDuration {
+    pub fn uncached(&self, cached: f64) -> SimDuration {
         SimDuration::from_nanos((self.uncached.nanos() as f64 * (1.0 - cached)) as u64)
-    }
-
-    /// The 99th percentile of latency alone, on a whole core with full caches.
-    pub fn isolated_latency(&self) -> SimDuration {
-        let mut rng = SeedTree::new(0).stream("profile");
-        let mut latency = Histogram::default();
-        for _ in 0..4000 {
-            let need = self.draw(&mut rng);
-            latency.record(need.cpu + need.io);
-        }
-        latency.quantile(Fraction::from_percent(99)).expect("thousands were recorded")
     }
 }
 
@@ -170,6 +163,6 @@ mod tests {
         assert!(larger.mean_cpu() > app.mean_cpu());
         assert_eq!(app.with_change(Payload::Table).mean_cpu(), app.mean_cpu());
         assert!(app.has(Payload::Text) && !app.has(Payload::Table));
-        assert!(larger.isolated_latency() > app.isolated_latency());
+        assert!(larger.has_changed(Payload::Image) && !larger.has_changed(Payload::Text));
     }
 }

@@ -157,7 +157,7 @@ pub struct Need {
     pub memory: Bytes,
 }
 
-pub(crate) fn micros(micros: f64) -> SimDuration {
+pub(super) fn micros(micros: f64) -> SimDuration {
     SimDuration::from_nanos((micros * 1e3) as u64)
 }
 
