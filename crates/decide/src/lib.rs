@@ -21,6 +21,7 @@ mod allocation_target;
 mod amount;
 mod container_interface;
 mod container_scaling;
+mod cpu_frequency;
 mod decide;
 mod decision;
 mod domain;
@@ -58,6 +59,9 @@ pub use container_interface::{ContainerFeatures, LimitAction};
 pub use container_scaling::{
     ContainerBounds, ContainerLimits, ContainerObservation, ContainerProposal, ContainerReason,
     ContainerResource, ContainerScaling,
+};
+pub use cpu_frequency::{
+    CpuFrequency, CpuObservation, FrequencyBounds, FrequencyProposal, FrequencyReason, Kilohertz,
 };
 pub use decide::decide;
 pub use decision::Decision;
