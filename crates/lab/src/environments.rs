@@ -44,6 +44,7 @@ impl Environments {
             .with_plants(&homeostat_sim_deploy::SIMULATOR)
             .with_plants(&homeostat_sim_mesh::SIMULATOR)
             .with(&homeostat_sim_link::SIMULATOR)
+            .with(&homeostat_sim_node::SIMULATOR)
             .with_plants(&homeostat_sim_gpu::SIMULATOR)
     }
 

@@ -91,6 +91,12 @@ pub fn all() -> Vec<Preset> {
             None,
             "SIMPPO, table 4.2 of the dissertation, multi-agent",
         ),
+        preset(
+            "smart-overclock",
+            AlgorithmConfig::Dqn(smart_overclock()),
+            None,
+            "SmartOverclock, table A.5 of the dissertation; hidden layers of the library it names",
+        ),
     ]
 }
 
@@ -185,6 +191,31 @@ pub fn aurora() -> PpoConfig {
         entropy_coefficient: 0.005,
         value_coefficient: 0.5,
         ..PpoConfig::default()
+    }
+}
+
+/// Table A.5, and the defaults of the library that it adopts: exploration from 1 to 0.05, two hidden layers of 64, a step
+/// for every fourth transition, the target copied every 10 000 steps (2500 gradient steps).
+pub fn smart_overclock() -> DqnConfig {
+    DqnConfig {
+        num_envs: 1,
+        replay_capacity: 1_000_000,
+        learning_starts: 50_000,
+        train_every: 4,
+        gradient_steps: 1,
+        minibatch: 32,
+        target_update_every: 2_500,
+        soft_update: None,
+        double: false,
+        hidden: vec![64, 64],
+        activation: Activation::Relu,
+        learning_rate: 1e-4,
+        schedule: Schedule::Constant,
+        gamma: 0.99,
+        epsilon_start: 1.0,
+        epsilon_end: 0.05,
+        epsilon_decay_steps: 100_000,
+        max_grad_norm: Some(10.0),
     }
 }
 

@@ -9,7 +9,7 @@ use homeostat_lab::Environments;
 use crate::homeostat::{files_below, root};
 
 /// Layer of each crate. A new crate is added here, and to ARCHITECTURE.md.
-const LAYERS: [(&str, u8); 38] = [
+const LAYERS: [(&str, u8); 39] = [
     ("homeostat-core", 0),
     ("homeostat-anomalies", 1),
     ("homeostat-decide", 1),
@@ -23,6 +23,7 @@ const LAYERS: [(&str, u8); 38] = [
     ("homeostat-sim-faas", 2),
     ("homeostat-sim-gpu", 2),
     ("homeostat-sim-link", 2),
+    ("homeostat-sim-node", 2),
     ("homeostat-sim-mesh", 2),
     ("homeostat-autoscaler", 3),
     ("homeostat-aware", 3),
