@@ -7,8 +7,8 @@ use clap::builder::PossibleValue;
 use homeostat_experiments::reproduce::{
     AwareOptions, FirmOptions, FlashOptions, MuserveOptions, PolicyFigures, SimppoOptions,
     SrlResult, SrlStudy, aware_experiments, firm_experiments, firm_reads_data, flash_experiments,
-    muserve_experiments, muserve_reads_data, run_aware, run_firm, run_flash, run_muserve,
-    run_simppo, simppo_experiments,
+    flash_reads_data, muserve_experiments, muserve_reads_data, run_aware, run_firm, run_flash,
+    run_muserve, run_simppo, simppo_experiments,
 };
 use homeostat_lab::{Error, FormerPercentage, with_former_percentages, write_atomically};
 use homeostat_report::{Cell, Finding, Table, write_finding};
@@ -79,7 +79,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     use_threads(arguments.threads)?;
     let muserve = muserve_experiments().filter(|(name, _)| muserve_reads_data(name));
     let firm = firm_experiments().filter(|(name, _)| firm_reads_data(name));
-    let mut readers = muserve.chain(firm).chain(flash_experiments());
+    let flash = flash_experiments().filter(|(name, _)| flash_reads_data(name));
+    let mut readers = muserve.chain(firm).chain(flash);
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
@@ -162,7 +163,8 @@ fn find_out(name: &str, arguments: &ReproduceArguments) -> anyhow::Result<Findin
         return Ok(run_firm(name, &options, &progress)?);
     }
     if flash_experiments().any(|(known, _)| known == name) {
-        let mut options = FlashOptions::new(arguments.quick, data()?.clone());
+        let data = if flash_reads_data(name) { data()?.clone() } else { PathBuf::new() };
+        let mut options = FlashOptions::new(name, arguments.quick, data);
         if let Some(seeds) = &arguments.seeds {
             options.seeds.clone_from(&seeds.0);
         }

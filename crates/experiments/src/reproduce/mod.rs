@@ -11,7 +11,7 @@ mod simppo;
 
 pub use aware::{AwareOptions, aware_experiments, run_aware};
 pub use firm::{FirmOptions, firm_experiments, firm_reads_data, run_firm};
-pub use flash::{FlashOptions, flash_experiments, run_flash};
+pub use flash::{FlashOptions, flash_experiments, flash_reads_data, run_flash};
 pub use muserve::{MuserveOptions, muserve_experiments, muserve_reads_data, run_muserve};
 pub use s_rl::{Isolated, Joint, PolicyFigures, SrlResult, SrlStudy, Together};
 pub use simppo::{SimppoOptions, run_simppo, simppo_experiments};
