@@ -361,6 +361,8 @@ fn profile(plan: &LearningPlan) -> Profile {
         online_reward: plan.online_reward,
         serving_reward: plan.serving_reward,
         serving_deviation: plan.serving_deviation,
+        // The operator never explores: there is no online stage to leave.
+        online_floor: None,
         episodes: plan.episodes,
         // On a cluster nothing explores: policies are trained on what was recorded.
         exploration: Exploration::Never,
