@@ -36,8 +36,8 @@ pub(crate) struct ReproduceArguments {
     /// Training episodes (s-rl only) [default: those of the experiment]
     #[arg(long, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     episodes: Option<u64>,
-    /// Directory of published data, a folder per data set (firm/interference, firm/real-faults, flash/..., and
-    /// muserve/... other than power and sensitivity).
+    /// Directory of published data, a folder per data set (firm/interference, firm/real-faults, flash/size,
+    /// flash/sizeless, and muserve/... other than power and sensitivity).
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Directory of a sentence encoder of the BERT class, with config.json, vocab.txt and model.safetensors
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
-            "--data applies to muserve/..., firm/... and flash/... only; {} reads no data",
+            "--data applies to experiments on published data only; {} reads none",
             arguments.experiment
         );
         return Err(refused("data", &data.display().to_string(), expected));

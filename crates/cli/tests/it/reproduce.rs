@@ -223,7 +223,7 @@ fn wrong_calls_end_before_any_work() {
     check("reproduce firm/training --data .", "firm/training reads no data");
     check(
         "reproduce simppo/fig-4.6 --data .",
-        "--data applies to muserve/..., firm/... and flash/... only",
+        "--data applies to experiments on published data only",
     );
     check("reproduce simppo/fig-4.6 --encoder .", "--encoder applies to muserve/predictor only");
     assert!(!place.path("runs").exists(), "a refused call leaves nothing");

@@ -31,7 +31,7 @@ impl Schedule {
     fn steps(self, episode: usize) -> u32 {
         let part = episode as f64 / self.episodes as f64;
         let grown = ((part - 0.1) / 0.4).clamp(0.0, 1.0);
-        (EARLY_STEPS + grown * (FULL_STEPS - EARLY_STEPS)) as u32
+        (EARLY_STEPS + grown * (FULL_STEPS - EARLY_STEPS)).round() as u32
     }
 }
 
