@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> anyhow::Result<Ending> {
     let reads_data = readers.any(|(known, _)| known == arguments.experiment);
     if let Some(data) = arguments.data.as_ref().filter(|_| !reads_data) {
         let expected = format!(
-            "--data applies to experiments on published data only; {} reads none",
+            "--data applies to experiments on published data only; {} reads no data",
             arguments.experiment
         );
         return Err(refused("data", &data.display().to_string(), expected));
