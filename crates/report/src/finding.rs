@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Spread;
 
 /// What came out of one experiment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Finding {
     /// Its name, as `simppo/fig-4.6`.
     pub name: String,

@@ -8,8 +8,10 @@ mod ratio;
 mod serving;
 mod workload;
 
-use homeostat_lab::{Error, Result, nearest};
+use homeostat_lab::{Result, nearest};
 use homeostat_report::Finding;
+
+use crate::reproduce::refused_call;
 
 /// How much to run.
 #[derive(Debug, Clone)]
@@ -64,20 +66,15 @@ pub fn run_aware(
     options: &AwareOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let refused = |key: &str, value: &str, expected: String| Error::OutOfRange {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source_text: "the command line".to_owned(),
-        expected,
-    };
     let found = EXPERIMENTS.iter().find(|(known, _, _)| *known == name);
     let Some((name, asks, experiment)) = found else {
         let names: Vec<&str> = aware_experiments().map(|(name, _)| name).collect();
         let hint = nearest(name, names.iter().copied());
-        return Err(refused("experiment", name, format!("there are {}{hint}", names.join(", "))));
+        let expected = format!("there are {}{hint}", names.join(", "));
+        return Err(refused_call("experiment", name, expected));
     };
     if options.seeds.is_empty() {
-        return Err(refused("seeds", "none", "at least one seed is needed".to_owned()));
+        return Err(refused_call("seeds", "none", "at least one seed is needed"));
     }
     let mut finding = experiment(options, progress)?;
     finding.name = (*name).to_owned();
@@ -94,13 +91,9 @@ fn finding(
     facts: serde_json::Value,
 ) -> Finding {
     Finding {
-        name: String::new(),
-        title: String::new(),
-        seeds: Vec::new(),
-        is_quick: false,
         tables,
-        pictures: Vec::new(),
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         facts: facts.as_object().cloned().unwrap_or_default(),
+        ..Finding::default()
     }
 }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::traced_windows::store_of_answered;
-use super::{FirmOptions, empty_finding, plan_of, refused};
+use super::{FirmOptions, plan_of, refused};
 
 /// The requests of figure 2.1, and three services that they call in parallel: V, U and T of the paper.
 const REQUEST: &str = "compose-post";
@@ -33,7 +33,7 @@ pub(super) fn characterisation(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
     let seconds = if options.is_quick { 15.0 } else { 60.0 };
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     progress("critical paths under contention");
     finding.tables.push(moving_paths(options, seconds)?);
     progress("shortest and longest critical paths");

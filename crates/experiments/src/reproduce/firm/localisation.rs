@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::traced_windows::{Injected, TracedMesh, TracedWindow, several, single};
-use super::{FirmOptions, empty_finding, plan_of, refused};
+use super::{FirmOptions, plan_of, refused};
 
 /// The published accuracy with several anomalies at once (3.3.2).
 const PAPER_ACCURACY: f64 = 0.93;
@@ -296,7 +296,7 @@ type ByArm<'a> = BTreeMap<(&'static str, &'a str), Vec<Rates>>;
 type ByKind = BTreeMap<(&'static str, AnomalyKind), Vec<(u64, Vec<Scored>)>>;
 
 fn report(by_arm: &ByArm<'_>, by_kind: &ByKind, played: &[Played]) -> Finding {
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let over = |rates: &[Rates], of: fn(&Rates) -> f64| {
         Spread::of(&rates.iter().map(of).collect::<Vec<_>>())
     };

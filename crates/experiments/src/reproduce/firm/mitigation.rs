@@ -18,7 +18,7 @@ use super::controllers::{Arm, Controllers, FirmModels};
 use super::localisation::trained_extractor;
 use super::training::TOPOLOGY;
 use super::trials::{Repair, Trial};
-use super::{FirmOptions, empty_finding, plan_of, refused};
+use super::{FirmOptions, plan_of, refused};
 
 /// Mean time to repair that the paper prints for FIRM; AIMD needs up to 9 times as long, Kubernetes up to 30.
 const PAPER_S: f64 = 1.7;
@@ -132,7 +132,7 @@ fn figure(figures: &[Figure], name: &str) -> f64 {
 }
 
 fn report(played: &[Vec<Played>], size: Size) -> Finding {
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let names: Vec<&str> = Topology::names().collect();
     // The trained application apart from those of validation.
     let groups = [("train-ticket (trained on)", true), ("DeathStarBench (validation)", false)];

@@ -22,6 +22,8 @@ use std::path::PathBuf;
 
 use homeostat_lab::{Error, Result};
 use homeostat_report::Finding;
+
+use crate::reproduce::refused_call;
 use homeostat_sim_mesh::{MeshConfig, MeshPlan};
 
 /// How much to run, and on what.
@@ -97,20 +99,14 @@ pub fn run_firm(
     options: &FirmOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let refused = |key: &str, value: &str, expected: &str| Error::OutOfRange {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source_text: "the command line".to_owned(),
-        expected: expected.to_owned(),
-    };
     let found = EXPERIMENTS.iter().find(|(known, _, _)| *known == name);
     let Some((name, asks, experiment)) = found else {
         let names: Vec<&str> = firm_experiments().map(|(name, _)| name).collect();
         let expected = format!("there are {}", names.join(", "));
-        return Err(refused("experiment", name, &expected));
+        return Err(refused_call("experiment", name, expected));
     };
     if options.seeds.is_empty() && !firm_reads_data(name) {
-        return Err(refused("seeds", "none", "at least one seed is needed"));
+        return Err(refused_call("seeds", "none", "at least one seed is needed"));
     }
     let mut finding = experiment(options, progress)?;
     finding.name = (*name).to_owned();
@@ -120,19 +116,6 @@ pub fn run_firm(
         finding.is_quick = options.is_quick;
     }
     Ok(finding)
-}
-
-fn empty_finding() -> Finding {
-    Finding {
-        name: String::new(),
-        title: String::new(),
-        seeds: Vec::new(),
-        is_quick: false,
-        tables: Vec::new(),
-        pictures: Vec::new(),
-        notes: Vec::new(),
-        facts: serde_json::Map::new(),
-    }
 }
 
 /// An application with default settings.

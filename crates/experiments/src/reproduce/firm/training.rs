@@ -7,8 +7,8 @@ use homeostat_report::{Cell, Finding, Line, Picture, Spread, Table};
 use rayon::prelude::*;
 use serde_json::json;
 
+use super::FirmOptions;
 use super::agents::{Schedule, Task, Trained, train};
-use super::{FirmOptions, empty_finding};
 
 /// The application of training (3.3.3), and the service of the agents that have one: it is on the paths of most
 /// types of requests.
@@ -39,7 +39,7 @@ pub(super) fn training(options: &FirmOptions, progress: &(dyn Fn(&str) + Sync)) 
             Ok([for_all, each, transferred])
         })
         .collect::<Result<_>>()?;
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let mut table = Table::new(
         "mean reward of a step (at most 5) at the beginning and in the end, and episodes until 95 % of the gain",
         &["agent", "first tenth", "last tenth", "episodes", "paper's episodes"],

@@ -16,7 +16,8 @@ use homeostat_rl::{AlgorithmConfig, PpoConfig, Sampling};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{FlashOptions, refused};
+use super::FlashOptions;
+use crate::reproduce::refused_call;
 
 /// A task with all its pairs.
 pub(super) struct AdaptationTask {
@@ -204,7 +205,7 @@ pub(super) fn find_out(
 ) -> Result<Finding> {
     let one = |seed: &u64| {
         run(task, *seed, progress)
-            .map_err(|error| refused("experiment", &seed.to_string(), error.to_string()))
+            .map_err(|error| refused_call("experiment", &seed.to_string(), error.to_string()))
     };
     let runs: Vec<Vec<Meeting>> = options.seeds.par_iter().map(one).collect::<Result<_>>()?;
     let over_runs = |figure: &dyn Fn(&[Meeting]) -> f64| {

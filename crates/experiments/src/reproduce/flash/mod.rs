@@ -10,8 +10,10 @@ mod smart_overclock;
 
 use std::path::PathBuf;
 
-use homeostat_lab::{Error, Result};
+use homeostat_lab::Result;
 use homeostat_report::Finding;
+
+use crate::reproduce::refused_call;
 
 /// How much to run, and on what.
 #[derive(Debug, Clone)]
@@ -78,10 +80,10 @@ pub fn run_flash(
     let Some((name, asks, experiment)) = found else {
         let names: Vec<&str> = flash_experiments().map(|(name, _)| name).collect();
         let expected = format!("there are {}", names.join(", "));
-        return Err(refused("experiment", name, expected));
+        return Err(refused_call("experiment", name, expected));
     };
     if options.seeds.is_empty() {
-        return Err(refused("seeds", "none", "at least one seed is needed".to_owned()));
+        return Err(refused_call("seeds", "none", "at least one seed is needed"));
     }
     let mut finding = experiment(options, progress)?;
     finding.name = (*name).to_owned();
@@ -89,16 +91,6 @@ pub fn run_flash(
     finding.seeds.clone_from(&options.seeds);
     finding.is_quick = options.is_quick;
     Ok(finding)
-}
-
-/// A call that cannot be met.
-fn refused(key: &str, value: &str, expected: String) -> Error {
-    Error::OutOfRange {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source_text: "the command line".to_owned(),
-        expected,
-    }
 }
 
 /// The places of these columns in the header of a table.

@@ -8,7 +8,8 @@ use homeostat_report::{Finding, Spread, Table};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{FlashOptions, refused, sizeless_replication};
+use super::{FlashOptions, sizeless_replication};
+use crate::reproduce::refused_call;
 use crate::sizing::{LAMBDA_SIZES_MB, TRAINING_FUNCTIONS, generated_functions};
 
 /// Generated functions to judge on.
@@ -33,7 +34,7 @@ pub(super) fn size(options: &FlashOptions, progress: &(dyn Fn(&str) + Sync)) -> 
     let real = sizeless_replication::read_function_sizes(&options.data)?;
     if real.len() < 24 {
         let expected = "the replication of Sizeless needs at least 24 functions".to_owned();
-        return Err(refused("data", &options.data.display().to_string(), expected));
+        return Err(refused_call("data", &options.data.display().to_string(), expected));
     }
     let figures = options
         .seeds
@@ -43,7 +44,7 @@ pub(super) fn size(options: &FlashOptions, progress: &(dyn Fn(&str) + Sync)) -> 
             judge_seed(&real, *seed, options.is_quick)
         })
         .collect::<homeostat_flash::Result<Vec<_>>>()
-        .map_err(|error| refused("data", "the replication of Sizeless", error.to_string()))?;
+        .map_err(|error| refused_call("data", "the replication of Sizeless", error.to_string()))?;
     let mut table = Table::new(
         "errors and intervals of homeostat size",
         &[

@@ -14,7 +14,8 @@ use homeostat_report::{Cell, Finding, Spread, Table};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{FlashOptions, cloud_bandit, refused, sizeless_replication};
+use super::{FlashOptions, cloud_bandit, sizeless_replication};
+use crate::reproduce::refused_call;
 
 /// Splits of an iteration.
 const SPLITS: usize = 5;
@@ -92,7 +93,7 @@ pub(super) fn sizeless(
     for set in &sets {
         if set.profiles.len() < 8 {
             let expected = format!("{} needs at least 8 applications", set.name);
-            return Err(refused("data", &options.data.display().to_string(), expected));
+            return Err(refused_call("data", &options.data.display().to_string(), expected));
         }
         let mut table = Table::new(
             format!("{}: mean absolute percentage error, as a fraction", set.name),
@@ -182,7 +183,7 @@ impl DataSet {
                 self.split(shots, method, options, &seeds.child(&format!("split {split}")))
             })
             .collect::<Result<_, homeostat_flash::Error>>()
-            .map_err(|error| refused("data", self.name, error.to_string()))?;
+            .map_err(|error| refused_call("data", self.name, error.to_string()))?;
         // Splits of one seed share data: the mean of a seed is one observation.
         let by_seed = |figure: fn(&Errors) -> f64| {
             let means = errors.chunks(splits).map(|errors| {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::scheduler::{Recorded, arrivals, mean_tokens_of_classes, read};
-use super::{MuserveOptions, empty_finding, refused_by_simulator as refused};
+use super::{MuserveOptions, refused_by_simulator as refused};
 
 const MODEL: &str = "opt-1.3b";
 const PROMPT: u32 = 64;
@@ -51,7 +51,7 @@ pub(super) fn batching(
     } else {
         &[(0.7, 1.0), (0.9, 1.0), (1.5, 1.0), (0.9, 2.0), (0.9, 4.0)]
     };
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let columns = [
         "batching",
         "load",

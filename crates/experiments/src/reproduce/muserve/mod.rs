@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use homeostat_lab::{Error, Result};
 use homeostat_report::Finding;
 
+use crate::reproduce::refused_call;
+
 /// How much to run, and on what.
 #[derive(Debug, Clone)]
 pub struct MuserveOptions {
@@ -93,24 +95,18 @@ pub fn run_muserve(
     options: &MuserveOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let refused = |key: &str, value: &str, expected: &str| Error::OutOfRange {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source_text: "the command line".to_owned(),
-        expected: expected.to_owned(),
-    };
     let found = EXPERIMENTS.iter().find(|(known, _, _)| *known == name);
     let Some((name, asks, experiment)) = found else {
         let names: Vec<&str> = muserve_experiments().map(|(name, _)| name).collect();
         let expected = format!("there are {}", names.join(", "));
-        return Err(refused("experiment", name, &expected));
+        return Err(refused_call("experiment", name, expected));
     };
     if let Some(encoder) = options.encoder.as_ref().filter(|_| *name != "muserve/predictor") {
         let expected = "only muserve/predictor reads an encoder";
-        return Err(refused("encoder", &encoder.display().to_string(), expected));
+        return Err(refused_call("encoder", &encoder.display().to_string(), expected));
     }
     if options.seeds.is_empty() {
-        return Err(refused("seeds", "none", "at least one seed is needed"));
+        return Err(refused_call("seeds", "none", "at least one seed is needed"));
     }
     let mut finding = experiment(options, progress)?;
     finding.name = (*name).to_owned();
@@ -118,19 +114,6 @@ pub fn run_muserve(
     finding.seeds.clone_from(&options.seeds);
     finding.is_quick = options.is_quick;
     Ok(finding)
-}
-
-fn empty_finding() -> Finding {
-    Finding {
-        name: String::new(),
-        title: String::new(),
-        seeds: Vec::new(),
-        is_quick: false,
-        tables: Vec::new(),
-        pictures: Vec::new(),
-        notes: Vec::new(),
-        facts: serde_json::Map::new(),
-    }
 }
 
 /// A scenario that the planner refuses.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::cluster::{Governor, Order, Played, Scenario, play};
-use super::{MuserveOptions, empty_finding, refused_by_planner as refused};
+use super::{MuserveOptions, refused_by_planner as refused};
 
 /// The setting from which each axis departs. The SLO scale is the smallest of the axis at which every
 /// placement meets its SLOs at the highest clocks.
@@ -46,7 +46,7 @@ struct Axis {
 
 pub(super) fn power(options: &MuserveOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Finding> {
     let seconds = if options.is_quick { 300 } else { 900 };
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let columns = [
         "setting",
         "placement and clocks",

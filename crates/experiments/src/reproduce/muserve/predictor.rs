@@ -18,7 +18,7 @@ use homeostat_report::{Cell, Finding, Spread, Table};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{MuserveOptions, empty_finding};
+use super::MuserveOptions;
 
 /// Answers of models (rows) to prompts (columns).
 struct Recorded {
@@ -84,7 +84,7 @@ pub(super) fn predictor(
     };
     let plain = judge(None)?;
     let encoded = encoder.as_ref().map(|encoder| judge(Some(encoder))).transpose()?;
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let columns = ["figure", "ours", "with an encoder", "paper"];
     let mut table = Table::new("lengths predicted from prompt and model", &columns);
     for (key, text, figure, paper) in ROWS {

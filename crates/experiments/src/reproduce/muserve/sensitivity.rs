@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::cluster::{Governor, Order, Played, Scenario, play};
-use super::{MuserveOptions, empty_finding, refused_by_planner as refused, refused_by_simulator};
+use super::{MuserveOptions, refused_by_planner as refused, refused_by_simulator};
 
 const SLO_SCALE: f64 = 12.0;
 
@@ -24,7 +24,7 @@ pub(super) fn sensitivity(
     options: &MuserveOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Finding> {
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     progress("clocks against a changing load");
     trace(options, &mut finding)?;
     progress("savings against the part of insensitive operators");

@@ -16,7 +16,7 @@ use homeostat_report::{Cell, Finding, Spread, Table};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MuserveOptions, empty_finding};
+use super::MuserveOptions;
 use phases::PowerRows;
 
 /// Relative errors on what was not fitted.
@@ -81,7 +81,7 @@ pub(super) fn fit(options: &MuserveOptions, progress: &(dyn Fn(&str) + Sync)) ->
             Box::new(|seeds| operators::evaluate(&operators, seeds))
         }),
     ];
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let mut table = Table::new(
         "mean absolute error on the unseen half, %",
         &["data", "what is unseen", "time", "power", "tested"],

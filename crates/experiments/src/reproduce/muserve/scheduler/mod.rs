@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use self::arms::{ARMS, Learnt, Outcome};
 pub(super) use self::recorded::{Recorded, arrivals, mean_tokens_of_classes, read};
-use super::{MuserveOptions, empty_finding};
+use super::MuserveOptions;
 
 /// Time of one token; results relative to FCFS do not depend on it.
 const TOKEN: SimDuration = SimDuration::from_millis(25);
@@ -89,7 +89,7 @@ pub(super) fn scheduler(
 }
 
 fn finding(settings: &[(f64, f64)], seeds: &[Seed]) -> Finding {
-    let mut finding = empty_finding();
+    let mut finding = Finding::default();
     let columns = [
         "load",
         "variation",
